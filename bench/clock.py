@@ -46,8 +46,21 @@ MICROSECONDS = 1_000_000
 _COMPACT_AT = 1000
 
 
+TURNS_MAX = 100_000
+"""So often tasks may take turns at one moment; who does so more often never ends."""
+_WATCHED = 16
+
+
 class Deadlock(RuntimeError):
     """Nothing is scheduled, so the tasks that wait would wait for ever."""
+
+
+class Livelock(RuntimeError):
+    """Some tasks run again and again, and let no time pass; `files` is where they began."""
+
+    def __init__(self, at_us: int, running: dict[str, str]) -> None:
+        super().__init__(f"no time passes at {at_us} us, running: {'; '.join(sorted(running))}")
+        self.files = sorted(set(running.values()))
 
 
 def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
@@ -120,6 +133,8 @@ class VirtualTimeLoop(AbstractEventLoop):
         self._stopping = False
         self._closed = False
         self._failure: BaseException | None = None
+        self._turns = 0
+        self._spinning: dict[str, str] = {}
         self._sockets = _Sockets()
 
     def time(self) -> float:
@@ -146,6 +161,9 @@ class VirtualTimeLoop(AbstractEventLoop):
             self._ready.extend(self._sockets.ready())
         if not self._ready:
             self._jump()
+        self._turns += 1
+        if self._turns > TURNS_MAX:
+            self._watch()
         for _ in range(len(self._ready)):
             handle = self._ready.popleft()
             if not handle.cancelled():
@@ -164,6 +182,7 @@ class VirtualTimeLoop(AbstractEventLoop):
         if self._ready or self._sockets.are_waited_for or not nothing_due:
             return False
         self._now_us = max(self._now_us, us)
+        self._turns = 0
         return True
 
     def _drop_cancelled(self) -> None:
@@ -177,7 +196,8 @@ class VirtualTimeLoop(AbstractEventLoop):
         timers = self._timers
         if not timers:
             raise Deadlock(self._who_waits())
-        self._now_us = max(self._now_us, timers[0][0])
+        if self._now_us < timers[0][0]:
+            self._now_us, self._turns = timers[0][0], 0
         while timers and timers[0][0] <= self._now_us:
             handle = heapq.heappop(timers)[2]
             if handle.cancelled():
@@ -185,6 +205,18 @@ class VirtualTimeLoop(AbstractEventLoop):
             else:
                 handle._scheduled = False  # type: ignore[attr-defined]
                 self._ready.append(handle)
+
+    def _watch(self) -> None:
+        """Remember who runs in the last turns; then Livelock."""
+        for handle in self._ready:
+            task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
+            if isinstance(task, Task):
+                code = getattr(task.get_coro(), "cr_code", None)
+                if code is not None:
+                    self._spinning[f"{task.get_name()} ({code.co_qualname})"] = code.co_filename
+        if self._turns > TURNS_MAX + _WATCHED:
+            self._turns = 0  # they may be cancelled yet
+            raise Livelock(self._now_us, self._spinning)
 
     def _who_waits(self) -> str:
         waiting = sorted(

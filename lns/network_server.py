@@ -34,7 +34,7 @@ from lns.downlink.downlink import Downlinks
 from lns.downlink.downlink_queue import ApplicationDownlink, Refused, StatusWanted, parse_request
 from lns.downlink.receive_window import SENT, TOO_LATE, Answer
 from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
-from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
+from lns.lorawan.frame import Data, JoinRequest, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.station.protocol import (
@@ -207,7 +207,7 @@ class NetworkServer:
     def _reject(self, connection: Connection, event: Rejected) -> None:
         station, why = connection.station, printable(event.why)
         if event.reception:
-            self._record(self._malformed(station, None))
+            self._record(self._dropped(station, Reason.MALFORMED, None))
         else:
             self._record(
                 UnreadableMessage(lns=self.lns, station=station, msgtype=event.msgtype, why=why)
@@ -215,21 +215,17 @@ class NetworkServer:
         connection.complain("%s: unreadable message: %s", station, why)
 
     async def _receive(self, reception: Reception) -> None:
+        frame_id = None
         try:
             frame = parse(reception.phy)
-        except MalformedFrame as error:
-            self._complaints.complain("%s: unreadable frame: %s", reception.station, error)
-            return self._record(self._malformed(reception.station, reception.xtime))
-        try:
-            match frame:
-                case Data() if frame.is_uplink:
-                    outcome = await self._uplinks.receive(reception, frame)
-                case JoinRequest():
-                    outcome = await self._joins.receive(reception, frame)
-                case _:
-                    outcome = self._malformed(reception.station, reception.xtime)
+            # What is no uplink no station can tell: its text was refused.
+            assert isinstance(frame, Data | JoinRequest)
+            frame_id = frame.frame_id
+            if isinstance(frame, Data):
+                outcome = await self._uplinks.receive(reception, frame)
+            else:
+                outcome = await self._joins.receive(reception, frame)
         except Exception as error:
-            frame_id = frame.frame_id if isinstance(frame, Data | JoinRequest) else None
             self._fail(reception.station, "reception", error, frame_id)
             outcome = self._dropped(
                 reception.station, Reason.INTERNAL_ERROR, reception.xtime, frame_id
@@ -246,9 +242,6 @@ class NetworkServer:
         if not self._connections.is_current(reception.station, reception.xtime):
             return Cause.OTHER_SESSION
         return Cause.LATE
-
-    def _malformed(self, station: Eui, xtime: int | None) -> Outcome:
-        return self._dropped(station, Reason.MALFORMED, xtime)
 
     def _dropped(
         self, station: Eui, reason: Reason, xtime: int | None, frame_id: str | None = None

@@ -12,16 +12,13 @@ from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.complaints import Complaints
 from lns.config import Config
-from lns.dedup.claim import Claims
 from lns.dedup.claiming import SharedSessions
-from lns.delivery.publisher import Upstream as Application
 from lns.events import Event, Turned, Unrecorded
-from lns.lorawan.region import region
 from lns.network_server import NetworkServer
 from lns.server import address
 from lns.server.cups_server import CupsServer, StationSetup
 from lns.server.station_server import StationServer
-from lns.startup import Startup
+from lns.startup import Startup, network_server_of
 from lns.station.cups import Category
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import SessionStore
@@ -62,7 +59,18 @@ async def _serve(
         startup.open_claims() as claims,
         startup.open_upstream(record) as application,
     ):
-        network_server = _network_server(startup, record, store, claims, application)
+        config = startup.config
+        network_server = network_server_of(
+            config.settings,
+            config.devices,
+            store=store,
+            claims=claims,
+            shared=_shared(store),
+            application=application,
+            record=record,
+            utc=utc_of_this_host,
+            entropy=random.SystemRandom(),
+        )
         async with startup.open_requests(network_server.receive_request):
             await _serve_stations(startup, network_server, record, listening, stopped)
 
@@ -92,32 +100,6 @@ async def _serve_stations(
             await cups.stop()
     finally:
         await stations.stop()
-
-
-def _network_server(
-    startup: Startup,
-    record: Record,
-    store: SessionStore,
-    claims: Claims,
-    application: Application,
-) -> NetworkServer:
-    settings = startup.config.settings
-    return NetworkServer(
-        settings.lns.id,
-        region(settings.lns.region),
-        startup.config.devices,
-        store=store,
-        application=application,
-        record=record,
-        utc=utc_of_this_host,
-        entropy=random.SystemRandom(),
-        net_id=settings.lns.net_id,
-        retention_us=settings.dedup.retention_s * 1_000_000,
-        entries_max=settings.dedup.entries_max,
-        claims=claims,
-        on_outage=settings.store.on_outage,
-        shared=_shared(store),
-    )
 
 
 def _shared(store: SessionStore) -> SharedSessions | None:

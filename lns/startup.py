@@ -10,16 +10,17 @@ import random
 import shlex
 import ssl
 import stat
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from lns.clock import StoreUnavailable
-from lns.config import Config, UpstreamSection, load_tokens
+from lns.clock import StoreUnavailable, Utc
+from lns.config import Config, LnsFile, UpstreamSection, load_tokens
 from lns.dedup.claim import Claims, SoleServer
+from lns.dedup.claiming import SharedSessions
 from lns.delivery.detectors import statement, topic_of
 from lns.delivery.inbox import utc_us
 from lns.delivery.mqtt_sender import MqttUpstream, Producer
@@ -29,8 +30,10 @@ from lns.delivery.publisher import MemoryUpstream, UpstreamUnavailable
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.subscription import Subscription
 from lns.downlink.downlink_queue import topic_filter
-from lns.events import Acknowledged, Parked
+from lns.events import Acknowledged, Event, Parked
 from lns.lorawan.identifiers import Eui, eui
+from lns.lorawan.region import region
+from lns.network_server import NetworkServer
 from lns.server import address
 from lns.server.access import Access, dns_names, server_context
 from lns.server.cups_server import StationSetup
@@ -38,7 +41,7 @@ from lns.station.cups import Category, StationFiles
 from lns.store.memory import MemoryStore
 from lns.store.redis_wire import RedisServer, redis_server
 from lns.store.sqlite import SqliteStore
-from lns.uplink.registry import SessionStore
+from lns.uplink.registry import EndDevice, SessionStore
 
 log = logging.getLogger(__name__)
 
@@ -237,6 +240,37 @@ CLAIMS: Mapping[str, Callable[[Config], OpenClaims]] = {
     "redis+sentinel": _redis_claims,
     "rediss+sentinel": _redis_claims,
 }
+
+
+def network_server_of(
+    settings: LnsFile,
+    devices: Iterable[EndDevice],
+    *,
+    store: SessionStore,
+    claims: Claims | None,
+    shared: SharedSessions | None,
+    application: Application,
+    record: Callable[[Event], None],
+    utc: Utc,
+    entropy: random.Random,
+) -> NetworkServer:
+    """The network server that `lns.toml` describes, on what its URLs stand for."""
+    return NetworkServer(
+        settings.lns.id,
+        region(settings.lns.region),
+        devices,
+        store=store,
+        application=application,
+        record=record,
+        utc=utc,
+        entropy=entropy,
+        net_id=settings.lns.net_id,
+        retention_us=settings.dedup.retention_s * 1_000_000,
+        entries_max=settings.dedup.entries_max,
+        claims=claims,
+        on_outage=settings.store.on_outage,
+        shared=shared,
+    )
 
 
 _OPEN = {

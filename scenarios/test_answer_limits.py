@@ -201,6 +201,21 @@ async def test_what_nobody_proves_is_sent_three_times_in_rx2_too(rig):
         rig.expect(frame, LATE if turn < 3 else FIRST, **{"late" if turn < 3 else "first": "west"})
 
 
+async def test_a_report_of_what_was_sent_again_proves_nothing_more(rig):
+    """It comes late: that it is on the air was known from the second sending."""
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    first = await heard(rig, rig.alpha)
+    late = rig.sent(by="west")
+    again = await heard(rig, rig.alpha)
+    await rig.say(late, by="west")
+    last = await heard(rig, rig.alpha)
+    for frame in (first, again):
+        rig.expect(frame, WITH_DOWNLINK, first="west")
+        rig.expect_answer(frame, f_port=9)
+    rig.expect(last, FIRST, first="west")
+
+
 async def test_an_acknowledgement_proves_only_what_asked_for_one(rig, confirmed):
     """And only what was sent: a device that acknowledges too much takes nothing from anybody."""
     rig.west.suppress_downlinks(1)
@@ -580,6 +595,23 @@ async def test_class_c_waits_eight_seconds_for_an_acknowledgement(rig):
     for uplink in (before, acknowledges):
         rig.expect(uplink, FIRST, first="west")
     rig.expect_downlink(always, b"sure", port=8, window="C")
+
+
+async def test_class_c_is_not_told_with_an_answer_what_is_under_way(rig):
+    """For eight seconds it may have heard it: its next uplink is a sign of life and no more."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"sure", port=8, confirmed=True)
+    silent = await always.send()
+    asking = await always.send(confirmed=True)
+    await rig.wait(seconds(9))
+    after = await always.send()
+    rig.expect_downlink(always, b"sure", port=8, window="C")
+    for uplink in (before, silent, asking, after):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect_answer(asking, f_port=None, f_pending=True)
 
 
 async def test_class_c_waits_no_longer_than_for_the_report(rig):

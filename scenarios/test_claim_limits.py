@@ -102,7 +102,10 @@ async def test_what_others_have_carried_over_a_roll_over_is_not_forged(rig):
 
 
 async def test_what_is_too_far_for_the_others_is_too_far_for_who_was_away(rig, confirmed):
-    """It knows only the life before, which the others have forgotten: one of too many since."""
+    """It knows only the life before, which the others have forgotten: one of too many since.
+
+    What the device tells with it is not told: its status is asked for with the next frame.
+    """
     rig.put_on("lns-b", "east")
     device = rig.provision("relaxed", f_cnt=20_000)
     before = await hear(rig, device, "west")
@@ -111,11 +114,15 @@ async def test_what_is_too_far_for_the_others_is_too_far_for_who_was_away(rig, c
         for life in range(9)
         for f_cnt in (0, 3_000 - life)
     ]
-    far = await hear(rig, device, "west", f_cnt=20_001, confirmed=confirmed)
+    await rig.queue_status(device)
+    facts = {"confirmed": confirmed, "f_opts": b"\x06\xff\x01"}
+    far = await hear(rig, device, "west", f_cnt=20_001, **facts)
+    after = await hear(rig, device, "west", f_cnt=2_993, payload=b"after")
     rig.expect(before, OWNED, owned="west")
     for frame in lives:
         rig.expect(frame, OWNED, owned="east")
     rig.expect(far, TOO_FAR, far="west")
+    rig.expect(after, ASKED, asked="west")
 
 
 async def test_of_all_devices_that_share_an_address_each_is_looked_up(rig):
@@ -234,7 +241,7 @@ async def test_of_two_devices_alike_the_first_one_is_meant_whoever_was_looked_up
     """One address and the same keys: nobody can tell them apart, so it is always the same one."""
     rig.put_on("lns-b", "east")
     facts = {"f_cnt": 10, "relaxed_f_cnt": False, "dev_addr_text": "01000009", "keys": ALIKE}
-    first, _ = rig.provision("first", **facts), rig.provision("second", **facts)
+    first, _ = rig.provision("one", **facts), rig.provision("another", **facts)
     before = await hear(rig, first, "west")
     await rig.wait(minutes(24 * 60))
     after = [await hear(rig, first, "west") for _ in range(2)]

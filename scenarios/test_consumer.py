@@ -164,6 +164,22 @@ async def test_what_an_application_has_no_room_for_waits(rig, room):
         rig.expect_ignored(message, by="sequence", times=0)
 
 
+@pytest.mark.requires("full application", "virtual time")
+@pytest.mark.fault("consumer", "no room")
+async def test_what_waits_behind_five_hundred_stays_behind_them(rig):
+    """So many are decided on together; who finds no room for them puts them back in front."""
+    rig.consumer()
+    await rig.fill_application()
+    for number in range(1, 503):
+        await rig.inject(rig.alpha, number=number)
+    await rig.wait(seconds(1))
+    await rig.make_room()
+    await rig.wait(seconds(1))
+    last = await rig.inject(rig.alpha, number=503)
+    rig.expect_effects(last)
+    rig.expect_ignored(last, by="sequence", times=0)
+
+
 @pytest.mark.requires("crash in a transaction")
 async def test_a_topic_waits_for_its_own_failures_and_for_no_others(rig):
     """What came behind a failure waits for it, in order; other topics go on."""
@@ -209,6 +225,19 @@ async def test_user_properties_may_name_number_and_partition(rig):
     rig.expect_effects(old, 0)
     rig.expect_ignored(old, by="sequence")
     rig.expect_effects(both, 2)
+
+
+@pytest.mark.requires("user properties")
+async def test_a_user_property_says_with_0_that_there_is_no_number(rig):
+    """Properties are texts, and know no null: 0 begins no new space, and the last number is one."""
+    rig.consumer()
+    newest = await rig.inject(rig.alpha, number=5)
+    none = await rig.inject(rig.alpha, properties={"sequenceNumber": "0"})
+    old = await rig.inject(rig.alpha, number=4)
+    last = await rig.inject(rig.alpha, properties={"sequenceNumber": str(2**63 - 1)})
+    for message in (newest, none, last):
+        rig.expect_effects(message)
+    rig.expect_ignored(old, by="sequence")
 
 
 @pytest.mark.parametrize(("number", "effects"), [(2**63 - 1, 1), (2**63, 0)])

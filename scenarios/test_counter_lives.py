@@ -5,7 +5,17 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import COPY, ELSEWHERE, ELSEWHERE_AGAIN, EXPIRED, FIRST, OWNED, UNVERIFIED
+from scenarios.words import (
+    COPY,
+    ELSEWHERE,
+    ELSEWHERE_AGAIN,
+    EXPIRED,
+    FIRST,
+    LOST,
+    OWNED,
+    TAKEN_OVER,
+    UNVERIFIED,
+)
 
 # A frame of the life before, bit by bit, in the life that began since: a first message once more.
 AGAIN = Table("""
@@ -30,6 +40,12 @@ KNOWN = Table("""
     strategy kind        | known
     *        confirmed   | NonDuplicate forwarded RX1 Owner
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked Owner
+""")
+UNVERIFIED_AGAIN = Table("""
+    strategy kind      | again
+    Drop     confirmed | DuplicateDueToResubmission dropped(ResubmissionSuppressed) Suppressed
+    Mark     confirmed | DuplicateDueToResubmission marked Suppressed
+    None     confirmed | DuplicateDueToResubmission forwarded Suppressed
 """)
 FAR = pytest.mark.parametrize("f_cnt", [5_001, 20_001, 200_001])
 
@@ -470,3 +486,71 @@ async def test_a_device_tells_its_status_in_each_life(rig):
         frame = await hear(rig, device, "west", **facts)
         rig.expect(frame, FIRST, first="west")
     rig.expect_status(device, times=4)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("servers", [1, 2])
+async def test_a_session_that_goes_back_forgets_all_lives_since(rig, confirmed, servers):
+    """There were two: what is newer than the first of them is old yet in the life that goes on."""
+    if servers == 2:
+        rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    taken = [
+        await hear(rig, device, "west", f_cnt=f_cnt, payload=bytes([n]), after=seconds(1))
+        for n, f_cnt in enumerate((500, 0, 5, 1, 501))
+    ]
+    old = await hear(rig, device, "west", f_cnt=300, confirmed=confirmed)
+    for frame in taken:
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(old, OLD, old="west")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "away")
+async def test_a_life_that_began_without_the_store_is_of_whoever_heard_it(rig):
+    """The store learns of it with a repeat, which its server may answer; it owned the frame."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west", "east")
+    rig.cut_store("lns-b")
+    alone = await hear(rig, device, "east", f_cnt=0, confirmed=True)
+    await rig.restore_store("lns-b")
+    await tell(rig, alone, "east")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(alone, UNVERIFIED + TAKEN_OVER, unverified="east", taken="east")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("lns", "restart")
+async def test_a_life_that_was_gone_back_to_is_the_newest_in_the_store_as_well(rig):
+    """The other server has kept the life between; whoever restarts reads which is over."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west", "east")
+    between = await hear(rig, device, "west", f_cnt=0)
+    newest = await hear(rig, device, "east", f_cnt=501)
+    await rig.restart_lns(lns="lns-b")
+    await tell(rig, newest, "east")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(between, OWNED, owned="west")
+    rig.expect(newest, OWNED + EXPIRED, owned="east", again="east")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "away")
+async def test_a_first_message_that_is_repeated_without_the_store_begins_nothing(rig, strategy):
+    """Nobody says whose it is, so it is not answered; the next frame is of the same life."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, "west")
+    first = await hear(rig, device, "west", f_cnt=0, confirmed=True)
+    rig.cut_store("lns-a")
+    await tell(rig, first, "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    after = await hear(rig, device, "west", f_cnt=2)
+    for frame in (before, after):
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(first, OWNED + UNVERIFIED_AGAIN, owned="west", again="west")
+    rig.expect_upstream(after, through="west", removeDuplicatesKey=key_of(device, 2, life=1))

@@ -58,3 +58,32 @@ async def test_a_device_that_was_personalised_anew_is_known_as_it_is_now(rig, be
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
     rig.expect(old, words, **{"strange" if words is STRANGE else "forged": "west"})
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_whoever_shares_an_address_is_not_forgotten_with_it(rig):
+    """A forged frame makes a server look up who has it; one of the two has not been heard yet."""
+    rig.put_on("lns-b", "east")
+    heard, unheard = (rig.provision(name, dev_addr_text=ONE[0]) for name in ("heard", "unheard"))
+    rig.only("west")
+    before = await heard.send()
+    await rig.forge(heard, by="west")
+    uplinks = [await device.send(confirmed=True) for device in (unheard, heard)]
+    for uplink in (before, *uplinks):
+        rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+@pytest.mark.fault("lns", "restart")
+async def test_a_session_with_other_keys_is_another_one_in_the_store_of_two_servers(rig):
+    """One address, and a counter of the device as it was once: it is none of the new session's."""
+    rig.put_on("lns-b", "east")
+    facts = {"before": (ONE[0], OTHER[1]), "relaxed_f_cnt": False}
+    device = rig.provision("anew", dev_addr_text=ONE[0], keys=ONE[1], **facts)
+    rig.only("west")
+    uplinks = [await device.send(confirmed=True)]
+    await rig.restart_lns()
+    uplinks.append(await device.send(confirmed=True))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)

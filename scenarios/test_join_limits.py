@@ -29,6 +29,10 @@ NOT_KEPT = Table("""
     strategy kind | unkept
     *        join | NonDuplicate dropped(StoreUnavailable) Suppressed
 """)
+TOO_LATE = Table("""
+    strategy kind | first
+    *        join | NonDuplicate dropped TooLate
+""")
 JOIN_NONCE_MAX = (1 << 24) - 1
 
 
@@ -44,6 +48,20 @@ async def test_the_last_join_nonce_is_one(rig):
     rig.expect(after, USED, used="west")
     for frame in (last, uplink):
         rig.expect_reply(frame)
+
+
+async def test_a_station_that_is_late_with_joins_is_told_of(rig):
+    """A device that cannot join is not answered either: five in a row, until one is."""
+    device = rig.provision("patient", activation="otaa")
+    rig.only("west")
+    for nonce, late in enumerate((True,) * 5 + (False,), 1):
+        join = await rig.craft_join(device, dev_nonce=nonce)
+        text = rig.told(join, by="west")
+        await rig.wait(seconds(7) if late else 0)
+        await rig.say(text, by="west")
+        await rig.wait(seconds(7))
+        rig.expect(join, TOO_LATE if late else FIRST, first="west")
+    rig.expect_finding("too late", owner="gateway", about="west")
 
 
 async def test_a_join_nonce_begins_where_its_record_says(rig):
@@ -65,6 +83,18 @@ async def test_a_counted_nonce_between_two_is_old(rig):
         await rig.say(rig.told(join, by="west"), by="west")
         await rig.wait(seconds(61))
         rig.expect(join, words, **{"used" if words is USED else "first": "west"})
+
+
+async def test_a_nonce_counts_from_what_another_server_has_heard(rig):
+    """LoRaWAN 1.0.4, 6.2.4: a server that has heard no join of a device looks before it judges."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("counting", activation="otaa", lorawan="1.0.4")
+    await rig.start()
+    for nonce, station, words in ((9, "west", FIRST), (7, "east", USED), (10, "east", FIRST)):
+        join = await rig.craft_join(device, dev_nonce=nonce)
+        await rig.say(rig.told(join, by=station), by=station)
+        await rig.wait(seconds(7))
+        rig.expect(join, words, **{"used" if words is USED else "first": station})
 
 
 async def test_a_personalised_device_cannot_join(rig):

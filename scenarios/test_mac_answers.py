@@ -92,6 +92,16 @@ async def test_every_command_has_its_length(rig):
         rig.expect(asking, ASKS, asks="west")
 
 
+async def test_commands_on_port_0_are_read_beyond_the_roll_over(rig, confirmed):
+    """They are encrypted with 32 bits of the counter, of which a frame shows 16."""
+    veteran = rig.provision("veteran", f_cnt=0x2FFFF)
+    frames = [
+        await say_crafted(rig, veteran, LINK_CHECK, port=0, confirmed=confirmed) for _ in range(2)
+    ]
+    for frame in frames:
+        rig.expect(frame, ASKS_ON_PORT_0, asks="west")
+
+
 @pytest.mark.parametrize("port", [2, 0])
 @pytest.mark.parametrize("commands", NOT_ASKING.values(), ids=NOT_ASKING)
 async def test_what_cannot_be_read_is_not_answered(rig, confirmed, commands, port):
@@ -199,6 +209,21 @@ async def test_a_device_that_never_tells_its_status_is_left_alone(rig, strategy)
         frame = await say_crafted(rig, rig.alpha, "", port=2)
         is_asked = turn < 3
         rig.expect(frame, ASKS if is_asked else FIRST, **{"asks" if is_asked else "first": "west"})
+
+
+async def test_a_repeat_does_not_give_up_a_status(rig):
+    """The third asking may be answered by the next frame, however often the third one comes."""
+    await rig.queue_status(rig.alpha)
+    asked = [await say_crafted(rig, rig.alpha, "", port=2) for _ in range(2)]
+    repeated = await say_crafted(rig, rig.alpha, "", port=2, confirmed=True)
+    await rig.say(rig.told(repeated, by="west"), by="west")
+    await rig.wait(seconds(3))
+    telling = await say_crafted(rig, rig.alpha, "06FF01", port=2)
+    for frame in asked:
+        rig.expect(frame, ASKS, asks="west")
+    rig.expect(repeated, FIRST + AGAIN, first="west", again="west")
+    rig.expect(telling, FIRST, first="west")
+    rig.expect_status(rig.alpha)
 
 
 async def test_whoever_wants_a_status_once_more_is_heard_anew(rig):

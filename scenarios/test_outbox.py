@@ -99,6 +99,32 @@ async def test_numbers_and_order_outlive_restarts(rig):
     rig.expect_ignored(uplinks[0], by="window", times=0)
 
 
+@pytest.mark.fault("broker", "forgets")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("lost", ["connection", "server"])
+@pytest.mark.parametrize(("later", "again"), [(seconds(1), 1), (seconds(25), 0)])
+async def test_what_was_acknowledged_just_before_goes_out_again(rig, lost, later, again):
+    """A broker writes a while later: for `keep_s` it may forget what it has acknowledged.
+
+    All of it comes once more, in its order, before what is behind it.
+    """
+    rig.consumer()
+    rig.keep_acknowledged(seconds(20))
+    rig.only("west")
+    uplinks = [await delivered(rig) for _ in range(3)]
+    await rig.wait(later)
+    if lost == "connection":
+        rig.cut_upstream()
+        await rig.restore_upstream()
+    else:
+        await rig.restart_lns()
+    await rig.wait(seconds(5))
+    uplinks.append(await delivered(rig))
+    expect_in_order(rig, uplinks)
+    for uplink in uplinks[:3]:
+        rig.expect_ignored(uplink, by="window", times=again)
+
+
 @pytest.mark.fault("broker", "away")
 @pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("away", [seconds(2), minutes(1), minutes(20)])
@@ -350,6 +376,37 @@ async def test_a_broker_that_answers_late_and_again_and_again_is_not_left(rig, r
         expect_in_order(rig, uplinks)
         for uplink in uplinks:
             rig.expect_ignored(uplink, by="window", times=0)
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+async def test_a_clock_that_is_set_back_makes_nobody_tell_of_what_is_to_come(rig):
+    """What waits was received an hour from now: all of before now is with the broker, no more."""
+    rig.consumer()
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.refuse_messages(6, of=rig.alpha)
+    waiting = await rig.alpha.send(confirmed=True)
+    rig.step_wall_clock(-seconds(3_600))
+    await rig.wait(seconds(12))
+    other = await rig.charlie.send(confirmed=True)
+    await rig.wait(minutes(1))
+    for uplinks in ([before, waiting], [other]):
+        expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+async def test_a_server_tells_of_the_oldest_that_waits_on_any_topic(rig):
+    """Two are refused for half a minute: all of before the earlier one is with the broker."""
+    rig.consumer()
+    rig.only("west")
+    for device in (rig.alpha, rig.charlie):
+        await rig.refuse_messages(6, of=device)
+    uplinks = [await rig.alpha.send(confirmed=True), await rig.charlie.send(confirmed=True)]
+    await rig.wait(minutes(1))
+    for uplink in uplinks:
+        expect_in_order(rig, [uplink])
 
 
 @pytest.mark.fault("broker", "slow path")

@@ -14,10 +14,13 @@ from scenarios.words import (
     FORGED,
     LATE,
     LOST,
+    LOST_UPSTREAM,
     OVER,
     OWNED,
+    REFUSED,
     REFUSED_AGAIN,
     STRANGE,
+    TAKEN_OVER,
     UNVERIFIED,
     WITH_DOWNLINK,
 )
@@ -46,9 +49,17 @@ TAKEN_ASKING = Table("""
     Mark     *           | DuplicateDueToResubmission marked Suppressed
     None     *           | DuplicateDueToResubmission forwarded Suppressed
 """)
-LOST_UPSTREAM = Table("""
+BACK_ASKING = Table("""
     strategy kind        | back
-    *        *           | NonDuplicate dropped(UpstreamUnavailable) NotAsked Owner
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) Suppressed Owner
+""")
+LOST_ASKING = Table("""
+    strategy kind        | lost
+    *        unconfirmed | NonDuplicate forwarded Suppressed NotOwner
+""")
+TAKEN_OVER_ASKING = Table("""
+    strategy kind        | taken
+    *        unconfirmed | DuplicateDueToResubmission forwarded Suppressed Owner
 """)
 TURNS_US = {"a moment later": milliseconds(100), "when it is answered": seconds(3)}
 
@@ -78,6 +89,73 @@ async def test_what_a_station_tells_again_while_it_is_claimed_is_sent_again(rig,
     await rig.wait(seconds(3))
     await rig.restore_store("lns-a")
     rig.expect(frame, OWNED + AGAIN, owned="west", again="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_what_waits_for_a_first_message_has_the_answers_of_its_life(rig):
+    """In the life before, the same counter had all of them; this one is on its way upstream."""
+    device = rig.provision("relaxed")
+    before = await hear(rig, device, "west", confirmed=True)
+    for _ in range(3):
+        await tell(rig, before, "west")
+        await rig.wait(seconds(3))
+    rig.delay_upstream(milliseconds(300))
+    facts = {"f_cnt": before.f_cnt, "payload": b"new", "confirmed": True}
+    begun = await hear(rig, device, "west", "west", **facts)
+    rig.expect(before, FIRST + AGAIN * 3, first="west", again="west")
+    rig.expect(begun, FIRST + AGAIN, first="west", again="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_first_message_that_is_lost_takes_nothing_from_another_one(rig):
+    """The device begins once more while the first is on its way: the lives keep their numbers."""
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    rig.delay_upstream(seconds(15))
+    lost = await hear(rig, device, "west", f_cnt=0, payload=b"lost")
+    begun = await hear(rig, device, "west", f_cnt=0, payload=b"begun", after=seconds(12))
+    after = await hear(rig, device, "west", f_cnt=1)
+    rig.expect(lost, REFUSED, refused="west")
+    for frame in (before, begun, after):
+        rig.expect(frame, FIRST, first="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.2"
+    for frame in (begun, after):
+        rig.expect_upstream(frame, through="west", removeDuplicatesKey=f"{key}-{frame.f_cnt}")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_repeat_of_a_life_before_that_is_lost_is_a_repeat_yet(rig, strategy):
+    """Its first station has told it in the life before, whatever became of it since."""
+    device = rig.provision("relaxed", strategy=strategy)
+    frame = await hear(rig, device, "west", f_cnt=5, confirmed=True)
+    begun = await hear(rig, device, "west", f_cnt=0)
+    rig.refuse_upstream(1)
+    for _ in range(2):
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(3))
+    rig.expect(begun, FIRST, first="west")
+    if strategy == "Drop":
+        rig.expect(frame, FIRST + AGAIN * 2, first="west", again="west")
+    else:
+        due = FIRST + REFUSED_AGAIN + AGAIN
+        rig.expect(frame, due, first="west", refused="west", again="west")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("lns", "restart")
+async def test_an_answer_that_a_server_died_over_is_not_spent(rig):
+    """It was repeating it when it ended: three answers are left, as in the store."""
+    device = rig.provision("repeating", f_cnt=10)
+    frame = await hear(rig, device, "west", confirmed=True)
+    rig.delay_upstream(seconds(60))
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(1))
+    await rig.restart_lns()
+    for _ in range(4):
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(2))
+    due = FIRST + REFUSED_AGAIN + EXPIRED + AGAIN * 2 + OVER
+    rig.expect(frame, due, first="west", refused="west", again="west", over="west")
 
 
 @pytest.mark.requires("slow application")
@@ -332,6 +410,53 @@ async def test_a_server_that_begins_anew_numbers_its_downlinks_beyond_those_of_b
 
 
 @pytest.mark.requires("slow application")
+@pytest.mark.parametrize("owner", ["west", "east"])
+async def test_a_first_message_that_was_given_back_is_delivered_by_whoever_hears_it(
+    rig, strategy, owner
+):
+    """Not a repeat of anything: its owner could not deliver it, and no other server has."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, owner)
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    first = await hear(rig, device, "west", "east", f_cnt=0, confirmed=True, after=seconds(12))
+    for _ in range(2):
+        await tell(rig, first, "east")
+        await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", f_cnt=2)
+    rig.expect(before, OWNED, owned=owner)
+    words = LOST_UPSTREAM + LOST + TAKEN_OVER + AGAIN
+    rig.expect(first, words, back="west", lost="east", taken="east", again="east")
+    rig.expect(after, OWNED, owned="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1"
+    rig.expect_upstream(first, through="east", removeDuplicatesKey=f"{key}-0")
+    rig.expect_upstream(after, through="west", removeDuplicatesKey=f"{key}-2")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "partition")
+async def test_a_life_that_began_alone_counts_beside_one_that_was_given_back(rig):
+    """The first message of the other is delivered late: no number is used for two lives."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    first = await hear(rig, device, "west", "east", f_cnt=0, confirmed=True, after=seconds(12))
+    rig.cut_store("lns-b")
+    alone = await hear(rig, device, "east", f_cnt=0, payload=b"alone")
+    await rig.restore_store("lns-b")
+    await tell(rig, first, "east")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", f_cnt=0, payload=b"after")
+    rig.expect(first, LOST_UPSTREAM + LOST + TAKEN_OVER, back="west", lost="east", taken="east")
+    rig.expect(alone, UNVERIFIED, unverified="east")
+    for frame in (before, after):
+        rig.expect(frame, OWNED, owned="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.4-0"
+    rig.expect_upstream(after, through="west", removeDuplicatesKey=key)
+
+
+@pytest.mark.requires("slow application")
 @pytest.mark.fault("store", "partition")
 @pytest.mark.parametrize("between", ["nothing", "an older frame", "a new life"])
 async def test_other_bytes_of_a_counter_that_was_given_back_are_another_frame(rig, between):
@@ -352,6 +477,71 @@ async def test_other_bytes_of_a_counter_that_was_given_back_are_another_frame(ri
     rig.expect_upstream(one, through="north", removeDuplicatesKey=key)
     name = f"{key}.{two.phy[-4:].hex().upper()}"
     rig.expect_upstream(two, through="east", removeDuplicatesKey=name)
+
+
+@pytest.mark.requires("slow application")
+async def test_a_repeat_that_is_delivered_for_another_server_is_one_yet(rig):
+    """Unconfirmed, so it gets no answer, whatever it asks for."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    facts = {"f_cnt": 0, "f_opts": b"\x02", "after": seconds(12)}
+    first = await hear(rig, device, "west", "east", **facts)
+    await tell(rig, first, "east")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    words = BACK_ASKING + LOST_ASKING + TAKEN_OVER_ASKING
+    rig.expect(first, words, back="west", lost="east", taken="east")
+
+
+TWO_GIVEN_BACK = {"older": (12, 14), "newer": (14, 12), "of the life before": (14, 0)}
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.parametrize("counters", TWO_GIVEN_BACK.values(), ids=TWO_GIVEN_BACK)
+async def test_of_two_frames_that_were_given_back_the_first_keeps_its_name(rig, counters):
+    """Its copy went up elsewhere: what comes with its counter is another frame."""
+    rig.put_on("lns-b", "east")
+    rig.put_on("lns-c", "north")
+    device = rig.provision("relaxed", f_cnt=10)
+    before = await hear(rig, device, "west", "east")
+    rig.delay_upstream(seconds(15), messages=2, lns="lns-a")
+    first, second = [
+        await hear(rig, device, *stations, f_cnt=f_cnt, payload=b"one", after=seconds(12))
+        for stations, f_cnt in zip((("west", "north"), ("west",)), counters, strict=True)
+    ]
+    other = await hear(rig, device, "east", f_cnt=first.f_cnt, payload=b"two")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(first, LOST_UPSTREAM + LOST, back="west", lost="north")
+    rig.expect(second, LOST_UPSTREAM, back="west")
+    rig.expect(other, OWNED, owned="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-{first.f_cnt}"
+    rig.expect_upstream(first, through="north", removeDuplicatesKey=key)
+    name = f"{key}.{other.phy[-4:].hex().upper()}"
+    rig.expect_upstream(other, through="east", removeDuplicatesKey=name)
+
+
+@pytest.mark.requires("slow application")
+async def test_an_older_frame_that_is_given_back_once_more_takes_no_name_from_a_newer_one(rig):
+    """Its station tells it again between the two; a copy of the newer one went up elsewhere."""
+    rig.put_on("lns-b", "east")
+    rig.put_on("lns-c", "north")
+    device = rig.provision("relaxed", f_cnt=10)
+    before = await hear(rig, device, "west", "east")
+    rig.delay_upstream(seconds(15), messages=3, lns="lns-a")
+    older = await hear(rig, device, "west", f_cnt=12, after=seconds(12))
+    newer = await hear(rig, device, "west", "north", f_cnt=14, after=seconds(12))
+    await tell(rig, older, "west")
+    await rig.wait(seconds(12))
+    other = await hear(rig, device, "east", f_cnt=14, payload=b"two")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(older, LOST_UPSTREAM * 2, back="west")
+    rig.expect(newer, LOST_UPSTREAM + LOST, back="west", lost="north")
+    rig.expect(other, OWNED, owned="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-14"
+    name = f"{key}.{other.phy[-4:].hex().upper()}"
+    rig.expect_upstream(other, through="east", removeDuplicatesKey=name)
 
 
 @pytest.mark.requires("slow application")

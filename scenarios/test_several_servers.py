@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, ELSEWHERE, ELSEWHERE_AGAIN, FIRST
+from scenarios.words import AGAIN, COPY, ELSEWHERE, ELSEWHERE_AGAIN, FIRST, STRANGE
 
 JOINED_ELSEWHERE = Table("""
     strategy kind | elsewhere
@@ -372,3 +372,19 @@ async def test_a_station_that_changes_its_server_brings_no_copy_under_a_name_of_
     await rig.forge(device, by="twin")
     await tell(rig, frame, "twin")
     rig.expect(frame, FIRST + COPY + ELSEWHERE, first="west", copy="east", elsewhere="twin")
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_a_device_that_one_server_has_no_record_of_is_a_stranger_to_it(rig):
+    """The store knows whose the address is, and that server cannot do anything with it."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("theirs", activation="otaa", only_at="lns-b")
+    rig.only("east")
+    join = await device.join()
+    uplink = await device.send(confirmed=True)
+    await tell(rig, uplink, "west")
+    await rig.wait(seconds(1))
+    after = await rig.alpha.send(confirmed=True)
+    rig.expect(join, FIRST, first="east")
+    rig.expect(uplink, FIRST + STRANGE, first="east", strange="west")
+    rig.expect(after, FIRST, first="east")

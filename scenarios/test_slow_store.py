@@ -378,6 +378,28 @@ async def test_a_frame_is_old_that_a_newer_one_overtakes_on_its_way_to_the_store
 
 @pytest.mark.requires("virtual time")
 @pytest.mark.fault("store", "slow")
+async def test_a_frame_that_the_store_answers_late_makes_no_older_one_new(rig, strategy):
+    """What was heard meanwhile is newer, and what is between the two is old at this server."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    known = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (10, 20)]
+    late, newer, old = [await rig.craft(device, f_cnt=f_cnt) for f_cnt in (11, 15, 13)]
+    rig.slow_store(milliseconds(150), "lns-b")
+    await tell(rig, late, "east")
+    await rig.wait(milliseconds(50))
+    await rig.restore_store("lns-b")
+    for frame in (newer, old):
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(2))
+    for frame in known:
+        rig.expect(frame, OWNED, owned="west")
+    for frame in (late, newer):
+        rig.expect(frame, LOST, lost="east")
+    rig.expect(old, OLD, old="east")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
 async def test_what_a_server_was_granted_too_late_is_its_own_for_the_others(rig, strategy):
     """It has delivered the frame without knowing; a stranger's makes the other one read of it."""
     rig.put_on("lns-b", "north")

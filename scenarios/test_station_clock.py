@@ -128,6 +128,16 @@ async def test_a_session_that_nobody_reports_runs_after_ten_seconds(rig):
         await says(rig, words, xtime=session + await now(rig) - began)
 
 
+async def test_no_frame_names_another_session_in_the_first_ten_seconds(rig):
+    """It may have been under way when the link ended: the session of before is answered as ever."""
+    rig.only("west")
+    await says(rig, FIRST)
+    rig.west.reconnect_without_version()
+    await rig.wait(milliseconds(5_500))  # it is back after one second
+    await says(rig, TOO_LATE, xtime=(await now(rig)) ^ (SESSION * 0x80))
+    await says(rig, FIRST)
+
+
 async def test_a_frame_without_a_clock_names_no_session(rig):
     """0 is no moment: nobody can answer it, and the session of before runs on."""
     rig.only("west")

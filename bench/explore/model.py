@@ -409,7 +409,7 @@ class Model:
         elif where == TOO_FAR and owner is None and not is_first:  # of a life that is over for all
             session.claimed[frame.number] = Claim(session.life, None, r.at_us, odd=True)
             return policy("same", "None", where, confirmed=frame.confirmed, restarts=False)
-        elif where == NEWER or (restarts and is_first):
+        elif where == NEWER or (restarts and (is_first or known.given_back)):
             self._doubts.forgotten(r, session, is_first=is_first)
             granted = decided.new = True
             (session.go_on if where == NEWER else session.begin_again)(f_cnt)

@@ -15,6 +15,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -37,7 +38,8 @@ from bench.host.program import (
     limit_file_size,
 )
 from bench.host.relay import Relay
-from lns.dedup.session import Session
+from lns.config import JOIN_NONCE_MIN_MAX
+from lns.dedup.session import AS_REGION_SAYS, Session
 from lns.delivery.inbox import utc_us
 from lns.delivery.outbox import Outbox
 from lns.lorawan.identifiers import Eui
@@ -542,6 +544,8 @@ _FACTS = (
     "dev_status_s",
     "join_nonce_min",
 )
+_USUAL = {field.name: field.default for field in fields(EndDevice)}
+"""What a table need not say: the server takes it so."""
 _ABP_ONLY = frozenset({"relaxed_f_cnt"})
 _OTAA_ONLY = frozenset({"join_nonce_min"})
 
@@ -570,12 +574,15 @@ def _table(device: EndDevice) -> dict[str, Any]:
     for name in _FACTS:
         value = getattr(device, name)
         others = _ABP_ONLY if device.activation is Activation.OTAA else _OTAA_ONLY
-        if value is None or name in others:
+        if value == _USUAL[name] or name in others:
             continue
         table[name] = getattr(value, "value", value)
+    if "join_nonce_min" in table:
+        table["join_nonce_min"] = min(device.join_nonce_min, JOIN_NONCE_MIN_MAX)
     if device.activation is Activation.OTAA:
+        usual = asdict(AS_REGION_SAYS)
         settings = asdict(device.listening).items()
-        table |= {name: value for name, value in settings if value is not None}
+        table |= {name: value for name, value in settings if value != usual[name]}
         if device.more_channels_hz:
             table["more_channels_hz"] = list(device.more_channels_hz)
     return table

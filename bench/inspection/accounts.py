@@ -131,7 +131,8 @@ def scheduled(event: Event, told: Told, check: Scrutiny) -> Iterator[Found]:
     if frame is not None and frame.direction:
         of_application = frame.f_port is not None
         yield from check.same("dev_addr", frame.dev_addr, event.get("dev_addr"))
-        yield from check.same("f_cnt_down", frame.f_cnt, event.get("f_cnt_down", -1) % (1 << 16))
+        said = event.get("f_cnt_down")
+        yield from check.same("f_cnt_down", frame.f_cnt, said if said is None else said % (1 << 16))
         yield from check.same("f_port", frame.f_port, event.get("f_port"))
         confirmed = frame.confirmed if of_application else None
         yield from check.same("confirmed", confirmed, event.get("confirmed"))
@@ -391,6 +392,10 @@ class Accounts:
     def acknowledged(self, dev_eui: str) -> None:
         """A device says that it has heard a confirmed downlink."""
         self._requests.prove(dev_eui, confirmed=True)
+
+    def status_told(self, dev_eui: str) -> None:
+        """A device has said how it is."""
+        self._requests.statuses_told.add(dev_eui)
 
     def unreadable(self, station: str, msgtype: str) -> None:
         """A station has said something that is no reception and that nobody can read."""

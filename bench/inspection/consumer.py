@@ -57,7 +57,7 @@ class ConsumerBooks:
     _parked: set[tuple[object, ...]] = field(default_factory=set)
     _failures: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
     _newest: tuple[Rules, int] | None = None
-    _brought: defaultdict[tuple[str, object], deque[tuple[object, Said | None]]] = field(
+    _brought: defaultdict[tuple[str, object], deque[tuple[object, Said | None, int]]] = field(
         default_factory=lambda: defaultdict(deque)
     )
     _decided: Counter[tuple[str, object]] = field(default_factory=Counter)
@@ -67,9 +67,11 @@ class ConsumerBooks:
     _unavailable_us: dict[str, int] = field(default_factory=dict)
     _had: defaultdict[str, deque[Said]] = field(default_factory=lambda: defaultdict(deque))
 
-    def brought(self, consumer: str, topic: str, message_id: object, body: Said | None) -> None:
+    def brought(
+        self, consumer: str, topic: str, message_id: object, body: Said | None, octets: int
+    ) -> None:
         """The broker brings a message; those of a topic are decided on in this order."""
-        self._brought[consumer, topic].append((message_id, body))
+        self._brought[consumer, topic].append((message_id, body, octets))
 
     def had(self, consumer: str, line: Said) -> None:
         """A message has its effect: a line, of which a consumer tells once it is kept."""
@@ -129,9 +131,14 @@ class ConsumerBooks:
         self._decided[where] += 1
         self.counts[kind] += 1
         waiting = self._brought[where]
-        due, body = waiting.popleft() if waiting else (None, None)
+        due, body, octets = waiting.popleft() if waiting else (None, None, None)
         self._newest = rules, now_us
-        if kind == "inbox.unreadable" or self.is_blind:
+        if self.is_blind:
+            return
+        if kind == "inbox.unreadable":
+            if octets not in (None, said["bytes_count"]):
+                told_of = f"{rules.name}: unreadable on {said['channel']}: bytes_count"
+                yield f"{told_of}: expected {octets}, observed {told(said['bytes_count'])}"
             return
         name = f"{rules.name}: {said['message_id']} on {said['channel']}"
         if due not in (None, said["message_id"]):
@@ -147,15 +154,15 @@ class ConsumerBooks:
             yield from self._accepted(rules, said, now_us, name)
             yield from self._effect(rules, said, body, name)
 
-    def figures(self, seen: Mapping[str, int]) -> Iterator[str]:
+    def figures(self, seen: Mapping[str, int | None]) -> Iterator[str]:
         """The figures of the store, when all consumers have come to rest."""
         if self.is_blind:
             return
         ignored = {f"ignored by {by}": 0 for by in ("window", "sequence", "key")}
-        due = {**ignored, "failed": 0, "NumDupMsgsRcvd": 0, **self.counts}
+        due: dict[str, int | None] = {**ignored, "failed": 0, "NumDupMsgsRcvd": 0, **self.counts}
         if not self._checks:
             due["NumDupMsgsRcvd"] = 0
-        due["inbox.parked"] = len(self._parked)
+        due |= {"inbox.parked": len(self._parked), "window_us": self.window_us}
         for name, lines in sorted(self._had.items()):
             if lines:
                 yield f"effects of {name} that it never told of: expected 0, observed {len(lines)}"

@@ -203,6 +203,8 @@ class Inspector:
                 answered.session.hear(uplink.frame, answered.f_cnt)
             if uplink.frame.ack:
                 self._accounts.acknowledged(dev_eui)
+            if message.statuses(answered):
+                self._accounts.status_told(dev_eui)
             key = dev_eui, uplink.station, answered.f_cnt
             self._messages.setdefault(key, []).append(answered)
         elif answered is not None:
@@ -367,9 +369,7 @@ class Inspector:
             and sender.device.dev_eui == dev_eui
         ]
         due = own[-1].xtime if own else None
-        observed = f"{xtime}"
-        if due is not None:
-            observed += f", {xtime - due:+} µs"
+        observed = f"{xtime}" if due is None else f"{xtime}, {xtime - due:+} µs"
         return check.wrong("xtime", due, observed)
 
     def _late(

@@ -21,6 +21,7 @@ _ON_THE_WAY = frozenset(
 _UNDISTURBING = ("tap", "air", "clock")
 _REPEATED = (None, "ResubmissionSuppressed")
 """The reasons of a frame that was heard before and may be answered once more."""
+REPEATS_MAX = 3
 _FIRST, _AGAIN = "NonDuplicate", "DuplicateDueToResubmission"
 
 
@@ -96,8 +97,11 @@ class StoreInspection:
             return
         if "dev_addr" not in event:
             if event.get("status") == _FIRST and reason is None:
-                nonce = int(event["frame_id"].rpartition(":")[2])
-                self._joined.setdefault(dev_eui, set()).add(nonce)
+                nonce = event["frame_id"].rpartition(":")[2]
+                if not nonce.isdecimal():  # what is wrong with it is told elsewhere
+                    self._is_sure = False
+                    return
+                self._joined.setdefault(dev_eui, set()).add(int(nonce))
             return
         if "status" not in event:
             return
@@ -118,6 +122,12 @@ class StoreInspection:
 
     def wrong(self, devices: Mapping[str, KnownDevice], kept: Sequence[Kept]) -> Iterator[Found]:
         """What a store has that it ought not to have, and the other way round."""
+        for one in kept:
+            for session in one.sessions:
+                if max(session.resubmissions.values(), default=0) > REPEATS_MAX:
+                    check = _check(f"{one.dev_eui}, {session.dev_addr}")
+                    many = dict(session.resubmissions)
+                    yield check.wrong("repeated answers", f"{REPEATS_MAX} of a counter", many)
         for one in kept if self._is_sure else ():
             device = devices.get(one.dev_eui)
             if device is None:

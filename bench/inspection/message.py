@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
+from types import NoneType
 from typing import Any
 
 from bench.inspection.downlink import Answered
@@ -17,10 +18,11 @@ _OF_EVERY_MESSAGE: Fields = {
 }  # fmt: skip
 UPLINK: Fields = {
     **_OF_EVERY_MESSAGE, "confirmed": bool, "payload": str, "rssi": (int, float),
-    "snr": (int, float), "freqHz": int, "dr": int,
+    "snr": (int, float), "freqHz": int, "dr": int, "fPort": (int, NoneType),
 }  # fmt: skip
 STATUS: Fields = {**_OF_EVERY_MESSAGE, "battery": int, "margin": int}
 """What each kind of message has at least."""
+_ONLY_AS_TRUE = "dupMsg", "unverified"
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _TIME_DIGITS = len("2026-11-20T02:00:30.393Z")
 _MILLISECOND_US = 1_000
@@ -32,10 +34,15 @@ _OF_COPY = re.compile(r"(?:-(.+)-[1-9][0-9]*)?")
 
 def misshapen(body: dict[str, Any], fields: Fields, check: Scrutiny) -> list[Found]:
     """The fields that a message has not, or with a value that is none for them."""
-    return [
+    lacks = [
         check.wrong(name, "a value", body.get(name))
         for name, kind in fields.items()
-        if not isinstance(body.get(name), kind)
+        if name not in body or not isinstance(body[name], kind)
+    ]
+    return lacks + [
+        check.wrong(name, "yes, or left out", body[name])
+        for name in _ONLY_AS_TRUE
+        if body.get(name, True) is not True
     ]
 
 
@@ -65,6 +72,9 @@ class Names:
         key, stations = body["removeDuplicatesKey"], (None, body["station"])
         frame = f"{body['devEui']}-{body['devAddr']}"
         found = _OF_FRAME.fullmatch(key.removeprefix(frame)) if key.startswith(frame) else None
+        if found is not None and found[3] != str(body["fCnt"]) and not heard:
+            yield check.wrong("fCnt", f"{found[3]}, as in {key}", body["fCnt"])
+            return
         if found is None or found[3] != str(body["fCnt"]):
             yield check.wrong("removeDuplicatesKey", f"{frame}-{body['fCnt']}", key)
             return
@@ -151,17 +161,21 @@ def status(body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny) -> 
         named = f"{body['devEui']}-{body['devAddr']}-{body['fCnt']}-status"
         yield check.wrong("messageId", named, body["messageId"])
     yield from check.same("removeDuplicatesKey", body["messageId"], body["removeDuplicatesKey"])
-    said: list[list[int]] = []
-    for one in heard:
-        frame, session = one.uplink.frame, one.session
-        if isinstance(frame, DataFrame) and session is not None:
-            octets = frame.f_opts if frame.f_port else frame.clear(session.keys, one.f_cnt)
-            told = [c.told for c in from_device(octets) if c.cid is Cid.DEV_STATUS]
-            said += [[octet[0], ((octet[1] & 0x3F) ^ 0x20) - 0x20] for octet in told[-1:]]
+    said = [status for one in heard for status in statuses(one)[-1:]]
     observed = [body["battery"], body["margin"]]
     if heard and observed not in said:
         due = said[-1] if said else None
         yield check.wrong("battery and margin", due, observed)
+
+
+def statuses(heard: Answered) -> list[list[int]]:
+    """Battery and margin (dB), as often as a device tells them in one frame."""
+    frame, session = heard.uplink.frame, heard.session
+    if not isinstance(frame, DataFrame) or session is None:
+        return []
+    octets = frame.clear(session.keys, heard.f_cnt) if frame.f_port == 0 else frame.f_opts
+    told = [c.told for c in from_device(octets) if c.cid is Cid.DEV_STATUS]
+    return [[octet[0], ((octet[1] & 0x3F) ^ 0x20) - 0x20] for octet in told]
 
 
 def message(body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny) -> Iterator[Found]:

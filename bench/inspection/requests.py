@@ -26,6 +26,8 @@ class Requests:
     )
     statuses: set[tuple[str, str]] = field(default_factory=set)
     """Whose status applications want, by server and device."""
+    statuses_told: set[str] = field(default_factory=set)
+    """Which devices have told theirs since an application wanted it."""
     unreadable: int = 0
     proofs: defaultdict[tuple[str, bool], int] = field(default_factory=lambda: defaultdict(int))
     """Per device and whether it was confirmed: acknowledgements, or reports of a station."""
@@ -68,8 +70,10 @@ class Requests:
 
     def untold(self, until_us: int) -> Iterator[str]:
         """Of which requests, made until then, no server has said what becomes of them."""
-        if self.unreadable:
+        if self.unreadable > 0:
             yield f"unreadable requests: {self.unreadable} more than were refused"
+        if self.unreadable < 0:
+            yield f"requests that can be read: {-self.unreadable} refused as unreadable"
         for dev_eui, asked in sorted(self.asked.items()):
             untold = sum(event["t_us"] < until_us for event in asked)
             if untold:
@@ -91,6 +95,8 @@ class Requests:
         if key not in self.statuses:
             yield check.wrong(event["stage"], "a status that an application wants", "none")
         self.statuses.discard(key)
+        if event["stage"] == "done" and dev_eui not in self.statuses_told:
+            yield check.wrong("done", "what the device has told", "what nobody did")
         due = None if event["stage"] == "done" else "NotAnswered"
         yield from check.same("reason", due, event.get("reason"))
 
@@ -110,6 +116,7 @@ class Requests:
             yield from check.same("request", _kind(asked), _kind(event))
         if event["stage"] == "queued" and asked["wants"] == "status":
             self.statuses.add((event.get("lns", ""), dev_eui))
+            self.statuses_told.discard(dev_eui)
         if event["stage"] == "queued" and asked["wants"] == "downlink":
             self.waiting[event.get("lns", ""), dev_eui].append(_kind(event))
 

@@ -12,7 +12,6 @@ from bench.verdict.case import Case
 from bench.verdict.owner import not_there
 from bench.virtual.air import Links, Medium
 from lns.dedup.claim import OnOutage
-from lns.dedup.concentrator import ENTRIES_MAX
 from lns.dedup.strategy import Strategy
 from lns.lorawan.region import EU868, Region, region
 
@@ -51,7 +50,7 @@ class CaseSetup:
         self.clock_began = clock_began
         self.number = number
         self.retention_us = retention_us
-        self.entries_max = ENTRIES_MAX
+        self.entries_max = 1_000_000
         self.on_outage = OnOutage.OPEN
         self.retimed = retimed
         self.devices: dict[str, CaseDevice] = {}

@@ -35,7 +35,7 @@ _KEEP_ALIVE_S = 30
 _WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
 _SENT_WITHIN_US = 100_000
 _REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a second
-RETRY_S = UpstreamSection().retry_max_s
+RETRY_S = 86_400
 Body = dict[str, object]
 Took = Callable[[str, Body, Mapping[str, str]], None]
 
@@ -62,8 +62,8 @@ class DiskOutbox:
         self._folder = Path(mkdtemp(prefix="lorabench-outbox-", dir=memory_of_this_host()))
         self.broker = MqttBroker(self._folder / "broker", self._take, self._wrong)
         self.broker.refused, self.broker.crowded = self._refuse, self._crowd
-        self.retry_s = RETRY_S
-        self.messages_max: int | None = None
+        self.upstream = {"keep_s": 0}
+        """The keys of its `[upstream]` that have another value than usual."""
         self.breaks_after: int | None = None
         self._setup = setup
         self._file = self._folder / "outbox"
@@ -79,6 +79,8 @@ class DiskOutbox:
         self._told_us = 0
         self._gone_us: dict[tuple[object, object], int] = {}
         self._refused: dict[str, tuple[int, int]] = {}  # how often in a row, and when last
+        self._connections = 0
+        self._newest: dict[str, int] = {}
         self._full: Connection | None = None
         self._upstream: MqttUpstream | None = None
         self._running: asyncio.Task[None] | None = None
@@ -90,9 +92,7 @@ class DiskOutbox:
         if self._file.exists():  # what it had acknowledged may not be removed yet
             self._waiting = state_of(self._file).waiting
         chance = stream(self._setup.seed, self.lns, "broker", str(self._starts))
-        section = UpstreamSection(
-            url=_URL, keep_s=0, retry_max_s=self.retry_s, messages_max=self.messages_max
-        )
+        section = UpstreamSection.model_validate({"url": _URL, **self.upstream})
         there = Broker(str(self.broker.path), 1)
         upstream = mqtt_upstream(
             self.lns, section, there, self._file, self._tell, chance, self._utc_us
@@ -113,7 +113,8 @@ class DiskOutbox:
                 await self._until_over()
         self._refused.clear()
         # What was removed just before is not sure, and nothing is of a disk that took nothing.
-        sure_us = 0 if self._full or self.breaks_after == 0 else now_us() - _REMOVED_US
+        kept_us = self._keep_us + _REMOVED_US
+        sure_us = 0 if self._full or self.breaks_after == 0 else now_us() - kept_us
         self._gone_us = {what: us for what, us in self._gone_us.items() if us < sure_us}
 
     async def end(self) -> None:
@@ -143,7 +144,7 @@ class DiskOutbox:
 
     async def release(self) -> None:
         """Let what is put aside be sent after all; the server must not run."""
-        self.retry_s = RETRY_S
+        self.upstream.pop("retry_max_s", None)
         self._parked = set()
         at_us = self._utc_us()
         at = _EPOCH + timedelta(microseconds=at_us)
@@ -174,6 +175,10 @@ class DiskOutbox:
         """Set the server's wall clock forward or back: what it has said was by another one."""
         self._stepped_us += us
         self._oldest = None
+
+    @property
+    def _keep_us(self) -> int:
+        return self.upstream["keep_s"] * 1_000_000
 
     def _utc_us(self) -> int:
         return self._clock_us() + self._stepped_us
@@ -246,12 +251,35 @@ class DiskOutbox:
         if self.broker.keep_alive_s != _KEEP_ALIVE_S:
             said_s = self.broker.keep_alive_s
             self._wrong(f"keep alive: expected {_KEEP_ALIVE_S} s, observed {said_s} s")
+        self._look_at_order(message.topic, body.get("sequenceNumber"))
         self._look_at_wait(message.topic)
         self._refused.pop(message.topic, None)
         if (message.topic, body.get("sequenceNumber")) in self._gone_us:
             self._wrong(f"{body.get('messageId')} was acknowledged, and is sent again")
         self._look_at_time(body)
         self._took(message.topic, body, dict(message.properties))
+
+    def _look_at_order(self, topic: str, number: object) -> None:
+        """On one connection a message never goes out behind a later one of its topic."""
+        if self._connections != self.broker.connections:
+            self._connections = self.broker.connections
+            self._newest.clear()
+            self._take_back()
+        newest = self._newest.setdefault(topic, 0)
+        if isinstance(number, int):
+            if number <= newest:
+                self._wrong(
+                    f"{topic}: sequenceNumber: expected more than {newest}, observed {number}"
+                )
+            self._newest[topic] = number
+
+    def _take_back(self) -> None:
+        """What was acknowledged just before the connection was lost goes out again."""
+        since_us = self.broker.lost_us - self._keep_us
+        again = [what for what, us in self._gone_us.items() if self._keep_us and us > since_us]
+        for what in again:
+            del self._gone_us[what]
+        self._waiting += len(again)
 
     def _refuse(self, topic: str) -> None:
         self._look_at_wait(topic)
@@ -295,7 +323,7 @@ class DiskOutbox:
     def _take_statement(self, topic: str, body: Body) -> None:
         self._look_at_silence()
         self._told_us = now_us()
-        due = self._own_topic, self.lns, self.retry_s
+        due = self._own_topic, self.lns, self.upstream.get("retry_max_s", RETRY_S)
         said = topic, body.get("lns"), body.get("retryMaxS")
         if said != due:
             self._wrong(f"statement: expected {_all(due)}, observed {_all(said)}")

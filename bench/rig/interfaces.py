@@ -365,12 +365,8 @@ class ServerFaults(Protocol):
         """Let it take and give everything again."""
         return None
 
-    def park_after(self, us: int) -> None:
-        """Let it put aside what waits for the broker for longer; before it starts."""
-        return None
-
-    def limit_outbox(self, messages: int) -> None:
-        """Let its outbox hold so many messages and no more; before it starts."""
+    def set_upstream(self, key: str, value: int) -> None:
+        """Give a key of its `[upstream]` another value than usual; before it starts."""
         return None
 
     async def release_parked(self) -> None:

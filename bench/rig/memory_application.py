@@ -275,7 +275,7 @@ class MemoryConsumer(Consumer):
 
         body = json_of(payload.decode(errors="replace"))
         named = {**properties, **(body or {})}.get("messageId")
-        self._books.brought(self.settings.name, topic, named, body)
+        self._books.brought(self.settings.name, topic, named, body, len(payload))
         try:
             inbox.offer(topic, payload, properties, 1, keep)
         except Exception as error:
@@ -326,13 +326,14 @@ class MemoryConsumer(Consumer):
         return self._min_msg_time.oldest_us
 
 
-def _figures(of: Figures) -> dict[str, int]:
+def _figures(of: Figures) -> dict[str, int | None]:
     """The figures of a store by the words of the books."""
     ignored = {f"ignored by {by}": number for by, number in of.ignored.items()}
     accepted, unreadable = of.accepted, of.unreadable
     decided = {"inbox.accepted": accepted, "inbox.unreadable": unreadable}
     failed = {"inbox.parked": of.parked, "failed": of.tries_failed, "evicted": of.evicted}
-    return {**decided, **ignored, **failed, "NumDupMsgsRcvd": of.num_dup_msgs_rcvd}
+    numbers = {"NumDupMsgsRcvd": of.num_dup_msgs_rcvd, "window_us": of.window_us}
+    return {**decided, **ignored, **failed, **numbers}
 
 
 class MemoryApplication(Application):

@@ -190,13 +190,23 @@ class Outages:
         """Let network servers put aside what waits for the broker for longer; before the start."""
         self.setup.before_start("when messages are parked")
         for server in self.setup.servers.values():
-            server.park_after(us)
+            server.set_upstream("retry_max_s", us // 1_000_000)
+
+    @needs(Item.OUTBOX)
+    def keep_acknowledged(self, us: int) -> None:
+        """Let network servers keep a message for so long after its PUBACK; before the start.
+
+        It goes out again when its broker or its server is lost meanwhile.
+        """
+        self.setup.before_start("how long a message stays")
+        for server in self.setup.servers.values():
+            server.set_upstream("keep_s", us // 1_000_000)
 
     @needs(Item.VIRTUAL_TIME)
     def limit_outbox(self, messages: int, lns: str = LNS) -> None:
         """Let a server's outbox hold so many messages and no more; before the start."""
         self.setup.before_start("how many messages an outbox holds")
-        self.setup.server(lns).limit_outbox(messages)
+        self.setup.server(lns).set_upstream("messages_max", messages)
 
     @needs(Item.VIRTUAL_TIME)
     async def refuse_messages(

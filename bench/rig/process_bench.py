@@ -10,7 +10,7 @@ import asyncio
 import json
 import ssl
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -262,7 +262,7 @@ class ProcessBench:
         broker_port: int | None = None,
         client_id: str | None = None,
         take: Callable[[Event], None] | None = None,
-        park_after_us: int | None = None,
+        upstream: Mapping[str, int] | None = None,
     ) -> FollowedLns:
         """One more network server, not started yet.
 
@@ -294,11 +294,10 @@ class ProcessBench:
                 "outbox": "outbox.sqlite",
                 "keep_s": 0,
                 "client_id": client_id or name,
+                **(upstream or {}),
             },
             "capture": {"path": f"{lns}.jsonl", "run_id": "collected"},
         }
-        if park_after_us is not None:
-            settings["upstream"]["retry_max_s"] = park_after_us // 1_000_000
         if self.trust is not None:
             settings["tls"] = dict(self.trust.settings)
         return FollowedLns(

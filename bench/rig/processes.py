@@ -83,7 +83,7 @@ class ProcessServer(NetworkServer):
         self._setup = setup
         self._application = application
         self._take = take
-        self._park_after_us: int | None = None
+        self._upstream: dict[str, int] = {}
         self._pausing: asyncio.Task[None] | None = None
         self._links: dict[Eui, WebSocketLink] = {}
 
@@ -100,10 +100,11 @@ class ProcessServer(NetworkServer):
             broker_port=self._application.port,
             client_id=self.client_id,
             take=self._take,
-            park_after_us=self._park_after_us,
+            upstream=self._upstream,
         )
         devices = [device.provisioned for device in setup.devices.values()]
-        await begin(self.program, [device for device in devices if device.known])
+        known = [device for device in devices if device.is_known_to(self.lns)]
+        await begin(self.program, known)
 
     async def connect(self, station: Eui) -> TextLink:
         assert self.program is not None
@@ -176,8 +177,8 @@ class ProcessServer(NetworkServer):
         self._note("fault.end", "disk full")
         self.own_program().free_disk()
 
-    def park_after(self, us: int) -> None:
-        self._park_after_us = us
+    def set_upstream(self, key: str, value: int) -> None:
+        self._upstream[key] = value
 
     async def release_parked(self) -> None:
         await self.own_program().release_parked()

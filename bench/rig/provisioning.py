@@ -42,6 +42,7 @@ _OF_DEVICE = frozenset(field.name for field in fields(EndDevice))
 class Provisioned:
     """A device and the counter the server has of it; `known` is False for a stranger.
 
+    `only_at`: the one network server that has a record of it; None: all of them.
     `before`: the session that the store has, of the device as it was personalised once.
     """
 
@@ -57,6 +58,11 @@ class Provisioned:
     dr: int | None = None
     adr: bool = False
     before: Session | None = None
+    only_at: str | None = None
+
+    def is_known_to(self, lns: str) -> bool:
+        """Whether a network server has a record of it."""
+        return self.known and self.only_at in (None, lns)
 
     @property
     def dev_eui(self) -> Eui:
@@ -113,6 +119,7 @@ def provision(
     join_eui: str | None = None,
     app_key: str | None = None,
     before: tuple[str, SessionKeys] | None = None,
+    only_at: str | None = None,
     **facts: Any,
 ) -> Provisioned:
     """A device with keys of its own, drawn from the seed.
@@ -123,8 +130,9 @@ def provision(
     told to repeat, by default). `rx1_dr_offset`, `rx_delay_s` and `rx2_dr` are what its join
     accepts are to say. `dev_eui`, `join_eui` and `app_key` (hex) are those of a device that exists,
     in place of drawn ones; `before`: DevAddr and keys that it was personalised with once, and
-    that the store knows still. Other facts are those of `EndDevice`. ScenarioMistake for what is
-    none of them, and for what cannot be.
+    that the store knows still; `only_at`: the one network server that has a record of it. Other
+    facts are those of `EndDevice`. ScenarioMistake for what is none of them, and for what cannot
+    be.
     """
     for fact in facts.keys() - _OF_DEVICE:
         own = {
@@ -174,6 +182,7 @@ def provision(
         stack=stack,
         before=before
         and Session(dev_eui=own_eui, dev_addr=dev_addr(before[0]), keys=before[1], f_cnt_up=500),
+        only_at=only_at,
     )
 
 

@@ -187,8 +187,8 @@ class Rig(Expectations):
         """
         setup = self.setup
         setup.before_start(f"device {name!r}")
-        if "keys" in facts:
-            # Whoever else has these keys would answer to the same frames.
+        if "keys" in facts or "only_at" in facts:
+            # Who has such keys, or a record, is up to the scenario: nobody else is to answer.
             self._parts.servers.own()
         facts = {"strategy": self.strategy, **facts}
         number = (setup.number << 8) + len(setup.devices) + 1
@@ -321,6 +321,7 @@ class Rig(Expectations):
     break_disk = verb("outages", Outages.break_disk)
     free_disk = verb("outages", Outages.free_disk)
     park_after = verb("outages", Outages.park_after)
+    keep_acknowledged = verb("outages", Outages.keep_acknowledged)
     limit_outbox = verb("outages", Outages.limit_outbox)
     refuse_messages = verb("outages", Outages.refuse_messages)
     release_parked = verb("outages", Outages.release_parked)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from bench.capture import Record
 from bench.chance import Repeating, stream
-from bench.host.lns_process import alive
+from bench.host.lns_process import alive, device_tables
 from bench.inspection.kept import Kept
 from bench.rig.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
@@ -24,14 +24,24 @@ from bench.rig.virtual_air import MemoryDevices, MemoryStations
 from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
 from bench.verdict.case import fault_fields
 from lns.clock import StoreUnavailable, now_us
+from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
 from lns.dedup.claim import Bid, Claim
 from lns.dedup.session import Session
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.network_server import NetworkServer as Lns
+from lns.startup import network_server_of
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis_wire import PATIENCE_US
 
+USUAL = {
+    "region": "EU868",
+    "net_id": "000013",
+    "retention_s": 60,
+    "entries_max": 1_000_000,
+    "on_outage": "open",
+}
+"""What a configuration need not say: the server does so by itself."""
 # `SharedStore` is what the servers of one process share, `StoreWire` the way to it and what a fault
 # does to that, `FarStore` what a server sees of it.
 T = TypeVar("T")
@@ -140,7 +150,7 @@ class FarStore:
     """Store and claims at the other end of a wire, as one run of a network server uses them.
 
     StoreUnavailable where the wire does not bring an answer (`lns.registry.SessionStore`).
-    What the server has read or written of DevNonces it knows itself.
+    Of DevNonces the server knows what it has read or written itself, and nothing newer.
     """
 
     def __init__(self, lns: str, store: SharedStore, wire: StoreWire) -> None:
@@ -150,10 +160,10 @@ class FarStore:
         self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        self._dev_nonces[dev_eui] |= self._store().dev_nonces(dev_eui)
         return self._store().sessions(dev_eui)
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
-        self._dev_nonces[dev_eui] |= self._store().dev_nonces(dev_eui)
         return frozenset(self._dev_nonces[dev_eui])
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
@@ -228,10 +238,13 @@ class MemoryServer(NetworkServer):
 
     async def start(self) -> None:
         devices = [device.provisioned for device in self._setup.devices.values()]
-        self._provisioned = [device for device in devices if device.known]
+        self._provisioned = [device for device in devices if device.is_known_to(self.lns)]
         for device in self._provisioned:
             if device.stored is not None:
                 self._store.of(self.lns).preset(device.dev_eui, (device.stored,))
+            newest = device.record.join_nonce_min - 1
+            if newest >= JOIN_NONCE_MIN_MAX:  # no file demands that much: it has joined as often
+                await self._store.of(self.lns).next_join_nonce(device.dev_eui, newest)
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
@@ -282,11 +295,8 @@ class MemoryServer(NetworkServer):
     def lose_outbox(self) -> None:
         self._outboxes.wipe(self.lns)
 
-    def park_after(self, us: int) -> None:
-        self._outboxes.disk(self.lns).retry_s = us // 1_000_000
-
-    def limit_outbox(self, messages: int) -> None:
-        self._outboxes.disk(self.lns).messages_max = messages
+    def set_upstream(self, key: str, value: int) -> None:
+        self._outboxes.disk(self.lns).upstream[key] = value
 
     async def release_parked(self) -> None:
         await self._outboxes.disk(self.lns).release()
@@ -308,21 +318,27 @@ class MemoryServer(NetworkServer):
         setup = self._setup
         store = FarStore(self.lns, self._store, self._to_store)
         has_others = self._store.claims is not None
-        return Lns(
-            self.lns,
-            setup.region,
-            [device.record for device in self._provisioned],
+        retention_s = setup.retention_us // 1_000_000
+        settings: dict[str, dict[str, object]] = {
+            "lns": {"id": self.lns, "region": setup.region.name, "net_id": setup.net_id},
+            "dedup": {"retention_s": retention_s, "entries_max": setup.entries_max},
+            "store": {"on_outage": setup.on_outage.value},
+        }
+        written = {
+            section: {key: value for key, value in keys.items() if USUAL.get(key) != value}
+            for section, keys in settings.items()
+        }
+        tables = device_tables(device.record for device in self._provisioned)
+        return network_server_of(
+            LnsFile.model_validate(written),
+            [DeviceSection.model_validate(table).end_device() for table in tables],
             store=store,
+            claims=store if has_others else None,
+            shared=store if has_others else None,
             application=self._outboxes,
             record=partial(_record_event, setup.record, self.lns),
             utc=self._utc,
             entropy=Repeating(stream(setup.seed, self.lns, str(self._starts))),
-            net_id=setup.net_id,
-            retention_us=setup.retention_us,
-            entries_max=setup.entries_max,
-            claims=store if has_others else None,
-            on_outage=setup.on_outage,
-            shared=store if has_others else None,
         )
 
     def _utc(self) -> datetime:

@@ -30,6 +30,7 @@ import msgspec
 import bench
 import lns
 from bench import clock
+from bench.clock import Livelock
 from bench.device.interfaces import Joining, Sent
 from bench.plan.needs import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
 from bench.rig.interfaces import RigStation
@@ -43,6 +44,7 @@ from bench.verdict.expectation import Result, Verdict
 from bench.verdict.owner import Owner
 from lns.capture import Capture
 from lns.clock import now_us
+from lns.delivery import inbox
 from lns.lorawan.region import frame_airtime_us
 from lns.uplink.registry import DeviceClass
 
@@ -266,7 +268,10 @@ class SimulatedRun:
         async def break_off(failure: Exception) -> tuple[Verdict, int]:
             assert case is not None
             error: str | None = innermost(failure)
-            if _is_of_server(failure):
+            if _is_of_consumer(failure):
+                case.find(serves_not(Owner.APPLICATION, f"a consumer never rests: {error}"))
+                error = None
+            elif _is_of_server(failure):
                 case.find(serves_not(Owner.LNS, f"a network server broke: {error}"))
                 error = None
             return case.end(error), now_us() + BETWEEN_CASES_US
@@ -284,8 +289,15 @@ class SimulatedRun:
         self._ahead.close()
 
 
+def _is_of_consumer(failure: Exception) -> bool:
+    """Whether consumers alone, which decide in the inbox, let no time pass."""
+    return isinstance(failure, Livelock) and failure.files == [inbox.__file__]
+
+
 def _is_of_server(failure: Exception) -> bool:
-    """Whether a network server raised it, and the clock alone had called that."""
+    """Whether a network server raised it, and the clock alone had called that, or never rests."""
+    if isinstance(failure, Livelock):
+        return any(Path(lns.__path__[0]) in Path(file).parents for file in failure.files)
     files = [frame.filename for frame in traceback.extract_tb(failure.__traceback__)]
     called = list(takewhile(lambda file: file != clock.__file__, reversed(files)))
     ours, theirs = (

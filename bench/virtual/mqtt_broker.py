@@ -286,7 +286,8 @@ class MqttBroker:
     one of which two messages wait at a time. `receive_max`: so many may wait for their PUBACK
     (3.2.2.3.3), which comes `puback_us` after its message; `full_us`: when last so many did.
     `well_since_us`: since when a client is here and is served. `deserted`: how often one has left
-    or has waited for less than `patience_us`.
+    or has waited for less than `patience_us`; `connections`: how many there were, `lost_us`: when
+    the latest ended.
     """
 
     def __init__(
@@ -302,6 +303,7 @@ class MqttBroker:
         self.keep_alive_s = self.full_us = 0
         self.well_since_us: int | None = None
         self.deserted = 0
+        self.connections = self.lost_us = 0
         self.receive_max = 3
         self.patience_us = 20_000_000
         self.puback_us = 0
@@ -367,6 +369,7 @@ class MqttBroker:
             client.filters = [] if begins_anew else older.filters
             self.left(older)
         self._clients[client] = name
+        self.connections += 1
         self.well_since_us = None if self.is_mute else now_us()
         return older is not None and not begins_anew
 
@@ -390,6 +393,7 @@ class MqttBroker:
         if client in self._clients:
             del self._clients[client]
             client.leave()
+            self.lost_us = now_us()
             self.well_since_us = self.well_since_us if self._clients else None
 
     def _is_early(self, client: _Client) -> bool:

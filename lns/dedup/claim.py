@@ -154,10 +154,11 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
     Not a duplicate: a higher counter, or an equal one of the same LNS (ADR 007). A first message
     of a relaxed ABP device may be lower, for its counter may have restarted. What was claimed a
     short while ago begins nothing, even where a message before it came late and was taken for a
-    restart.
+    restart, unless it was given back: nobody has delivered it.
     """
     # What a server was told with a frame is worth nothing when its owner has given that back.
-    is_void = seen is not None and seen.given_back and bid.known.mic == bid.mic
+    is_back = seen is not None and seen.given_back
+    is_void = is_back and bid.known.mic == bid.mic
     if state is None:
         state = State(bid.known, bid.known_owner)
     elif bid.known.lives > state.counter.lives and not is_void:
@@ -182,7 +183,7 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
         if seen.lived.odd or seen.lived.life == moved.lived.life:
             return replace(moved, lived=seen.lived)
         return moved if seen.given_back else Decision(False, False, state, seen.lived)
-    if bid.first_message and bid.is_first:
+    if bid.first_message and (bid.is_first or is_back):
         return _moved(state, begun_again(counter, bid.f_cnt, bid.mic), bid)
     remembered = bid.lived if seen is None else seen.lived
     lived = remembered or _told_by_counter(state, bid, where)

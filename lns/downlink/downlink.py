@@ -89,12 +89,12 @@ class ClassC:
             self._on_air_until_us[dev_eui] = now_us() + airtime_us
 
     def stir(self, dev_eui: Eui) -> None:
-        """Something may be due: begin to send, unless that is under way already."""
+        """Something may be due: begin to send it."""
         device = self._registry.device(dev_eui)
         station = self._registry.last_heard(dev_eui)
         if device is None or device.device_class is not DeviceClass.C or station is None:
             return
-        if dev_eui in self._queues.devices and dev_eui not in self._sending:
+        if dev_eui in self._queues.devices:
             self._stations.soon(station, partial(self._send_all, dev_eui, station))
 
     async def _send_all(self, dev_eui: Eui, station: Eui) -> None:

@@ -69,7 +69,7 @@ class Versioned:
 
 
 class Uplink(Struct, frozen=True, gc=False):
-    """A frame that a station heard; `xtime` 0 = not told; `join`: it is a join-request.
+    """A frame that a station heard; `xtime` 0 = not told.
 
     `gps_us` is its end in GPS time, 0 where the station does not know it.
     """
@@ -81,7 +81,6 @@ class Uplink(Struct, frozen=True, gc=False):
     rctx: int
     rssi_dbm: float
     snr_db: float
-    join: bool
     gps_us: int = 0
 
 
@@ -309,7 +308,6 @@ def _uplink(message: Updf | Jreq) -> Uplink:
         gps_us=info.gpstime,
         rssi_dbm=info.rssi_dbm,
         snr_db=info.snr_db,
-        join=isinstance(message, Jreq),
     )
 
 

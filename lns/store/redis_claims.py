@@ -104,7 +104,7 @@ elseif (ARGV[17] == '1' or tonumber(ARGV[7]) < lives) and f_cnt - math.max(far, 
 elseif is_higher then
     granted, is_new, frame = true, true, seen_owner == '' and seen or nil
     newest, life, former = f_cnt, into, older
-elseif first_message and is_first then
+elseif first_message and (is_first or given_back ~= '') then
     granted, is_new = true, true
     if newest > f_cnt and (not least or newest < least) then
         former = former .. (former == '' and '' or ' ') .. life .. ':' .. newest

@@ -1,10 +1,11 @@
 import asyncio
 import socket
 import threading
+from contextlib import suppress
 
 import pytest
 
-from bench.clock import Deadlock, VirtualTimeLoop, run
+from bench.clock import Deadlock, Livelock, VirtualTimeLoop, run
 from lns.clock import now_us
 
 HOUR_S = 3600.0
@@ -88,6 +89,22 @@ def test_waiting_for_nothing_is_a_deadlock_that_names_who_waits() -> None:
 
     with pytest.raises(Deadlock, match="waits_for_ever"):
         run(waits_for_ever())
+
+
+def test_who_lets_no_time_pass_is_named() -> None:
+    async def spins() -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0):
+                    await asyncio.Event().wait()
+
+    async def main() -> None:
+        await asyncio.sleep(1)
+        await asyncio.gather(spins(), asyncio.sleep(5))
+
+    with pytest.raises(Livelock, match=r"at 1000000 us, .*spins") as raised:
+        run(main())
+    assert raised.value.files == [__file__]
 
 
 def test_a_cancelled_timer_does_not_hide_a_deadlock() -> None:

@@ -12,7 +12,6 @@ same station, 2 % are replayed 55 to 600 s later, and 1 % of the observed status
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 RUNS = 3
 RETENTION_US = 60_000_000
 CORES = 2
+HEAP = "3g"  # of Java, which fills what it gets
 # Seconds measured once for this job (EUIs as integers, 2 cores): rows -> engine -> cold, best.
 REFERENCE_S = {
     1_000_000: {"duckdb": (0.40, 0.38), "spark": (4.04, 1.40)},
@@ -112,7 +112,7 @@ def score_with_duckdb(path: Path) -> dict[str, Any]:
     with duckdb.connect(config={"threads": CORES}) as db:
         up_s = perf_counter() - began
         timed = _timed(lambda: [list(row) for row in db.execute(query).fetchall()])
-    return {"up_s": up_s, "peak_mb": _own_peak_mb(), **timed}
+    return {"up_s": up_s, "peak_mb": _peak_mb(os.getpid()), **timed}
 
 
 def score_with_spark(path: Path) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def score_with_spark(path: Path) -> dict[str, Any]:
     from bench.spark import session
 
     began = perf_counter()
-    with session(f"local[{CORES}]", memory="8g", shuffle_partitions=8) as spark:
+    with session(f"local[{CORES}]", memory=HEAP, shuffle_partitions=8) as spark:
         up_s = perf_counter() - began
 
         def run() -> Matrix:
@@ -135,7 +135,7 @@ def score_with_spark(path: Path) -> dict[str, Any]:
 
         java = SparkContext._gateway.proc.pid  # type: ignore[union-attr]
         timed = _timed(run, java)
-        peak_mb = _own_peak_mb() + _peak_mb(java)
+        peak_mb = _peak_mb(os.getpid()) + _peak_mb(java)
         operators = _operators(spark)
     return {"up_s": up_s, "peak_mb": peak_mb, "operators": operators, **timed}
 
@@ -247,10 +247,6 @@ def _operators(spark: Any) -> list[str]:
                 said = str(value.get()).splitlines()[-1].partition(" (")[0]
                 found.append(f"{node.name()}, {metric.name()}: {said}")
     return found
-
-
-def _own_peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
 def _peak_mb(pid: int) -> float:

@@ -125,6 +125,8 @@ relaxed_f_cnt = false
 f_cnt_bits = 16
 nb_trans = 3
 class = "C"
+join_nonce_min = 7
+dev_status_s = 3_600
 """
     (folder / "devices.toml").write_text(ABP + extra)
     assert load_devices(folder / "devices.toml") == (
@@ -141,6 +143,8 @@ class = "C"
             f_cnt_bits=16,
             nb_trans=3,
             device_class=DeviceClass.C,
+            join_nonce_min=7,
+            dev_status_s=3_600,
         ),
     )
 
@@ -429,13 +433,14 @@ def test_no_key_is_in_the_repr_of_a_configuration(folder: Path) -> None:
         assert repr(bytes.fromhex(key)) not in shown
 
 
-def test_how_a_device_listens_is_what_its_join_accepts_say(folder: Path) -> None:
-    (folder / "devices.toml").write_text(f"{OTAA}rx1_dr_offset = 5\nrx_delay_s = 15\nrx2_dr = 3\n")
+def test_how_a_device_listens_and_where_it_sends_is_what_its_join_accepts_say(folder: Path) -> None:
+    said = "rx1_dr_offset = 5\nrx_delay_s = 15\nrx2_dr = 3\nmore_channels_hz = [867100000]\n"
+    (folder / "devices.toml").write_text(OTAA + said)
     [device] = load(folder / "lns.toml").devices
-    assert device.listening == Listening(5, 15, 3)
+    assert (device.listening, device.more_channels_hz) == (Listening(5, 15, 3), (867_100_000,))
     (folder / "devices.toml").write_text(OTAA)
     [device] = load(folder / "lns.toml").devices
-    assert device.listening == Listening(0, 1, None)
+    assert (device.listening, device.more_channels_hz) == (Listening(0, 1, None), ())
 
 
 @pytest.mark.parametrize(

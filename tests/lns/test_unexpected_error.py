@@ -100,7 +100,9 @@ def test_an_error_in_one_reception_is_one_outcome_and_the_station_stays(
     assert network.words == [("west", "-", "dropped", "InternalError", "NotAsked"), GOOD]
     [failure] = failures(network)
     assert (failure.station, failure.during) == (network.west.eui, "reception")
-    assert failure.frame_id == network.outcomes[0].frame_id
+    first, second = network.outcomes
+    assert failure.frame_id == first.frame_id
+    assert None not in (first.xtime, second.xtime)
     assert failure.error.startswith("ZeroDivisionError at test_unexpected_error.py:")
     assert SECRET not in repr(network.events) + caplog.text
     assert "uplink/data.py" in caplog.text

@@ -12,7 +12,6 @@ pass in full. Exit status 1 when a mutant survives, 2 when an edit no longer fit
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,10 +38,10 @@ from tests.mutants import (
     nights,
     situations,
 )
+from tests.mutants.module_tests import copy_of_the_tree
 from tests.mutants.mutant import SCENARIOS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("lns", "bench", "scenarios", "tests", "pyproject.toml")
 LISTS = {
     "level_1": level_1.MUTANTS,
     "level_2": level_2.MUTANTS,
@@ -116,13 +115,7 @@ def main(argv: list[str]) -> int:
 
 def _judge(mutant: Mutant | None, judges: str) -> Finding:
     with tempfile.TemporaryDirectory(prefix="lorabench-mutant-") as folder:
-        tree = Path(folder)
-        for name in COPIED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy(source, tree / name)
+        tree = copy_of_the_tree(Path(folder))
         if mutant is not None:
             broken = _text(mutant).replace(mutant.old, mutant.new)
             (tree / mutant.file).write_text(broken, encoding="utf-8")

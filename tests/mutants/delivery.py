@@ -186,8 +186,8 @@ MUTANTS = (
     Mutant(
         "oldest message is always now",
         "lns/delivery/mqtt_sender.py",
-        "            return min(first, key=lambda entry: entry.position).waits_since_us",
-        "            return producer.utc_us()",
+        "        since_us = min(first, key=lambda entry: entry.position).waits_since_us",
+        "        since_us = producer.utc_us()",
         PRODUCER,
     ),
     Mutant(

@@ -142,8 +142,8 @@ MUTANTS = (
     Mutant(
         "an error in a reception drops the station",
         "lns/network_server.py",
-        "        except Exception as error:\n            frame_id",
-        "        except KeyError as error:\n            frame_id",
+        '        except Exception as error:\n            self._fail(reception.station, "rec',
+        '        except KeyError as error:\n            self._fail(reception.station, "rec',
         UNEXPECTED,
     ),
     Mutant(
@@ -194,5 +194,12 @@ MUTANTS = (
         '        "DevEui": eui_dashed(dnmsg.dev_eui),\n        "dC"',
         '        "DevEui": dnmsg.dev_eui,\n        "dC"',
         "tests/lns/station/test_messages.py",
+    ),
+    Mutant(
+        "a full queue is no refusal",
+        "lns/downlink/downlink.py",
+        "        if not self.queues.add(dev_eui, downlink):\n            return QUEUE_FULL\n",
+        "        self.queues.add(dev_eui, downlink)\n",
+        "tests/lns/downlink/test_application_downlinks.py",
     ),
 )

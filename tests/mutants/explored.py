@@ -86,6 +86,7 @@ BEYOND = {
     "former life continued by a frame it had come past": _ALONE,
     "refused claim keeps the state alive": "a state is remembered for a day",
     "DevEui plain": "stations of histories do not read whose downlink it is",
+    "a full queue is no refusal": "nobody asks for sixteen downlinks in a history",
     "only more repetitions": "the record of a device does not change in a history",
     "who began a life alone takes those before it back": _NEVER_SEEN,
     "FCntDown without a claim for anybody": _NEVER_SEEN,

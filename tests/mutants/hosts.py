@@ -161,9 +161,16 @@ MUTANTS = (
     Mutant(
         "a callback of the server breaks, and the bench is blamed",
         "bench/run/simulated.py",
-        "            if _is_of_server(failure):\n",
-        "            if False:\n",
+        "            elif _is_of_server(failure):\n",
+        "            elif False:\n",
         "tests/bench/score/test_honesty.py",
+    ),
+    Mutant(
+        "who lets no time pass is the clock itself",
+        "bench/clock.py",
+        "= code.co_filename",
+        "= __file__",
+        "tests/bench/test_clock.py",
     ),
     Mutant(
         "a device that did not join breaks its scenario",

@@ -11,7 +11,10 @@ from pathlib import Path
 
 from tests.mutants.faults import ROOT, Fault
 
-COPIED = ("lns", "bench", "scenarios", "tests", "pyproject.toml")
+COPIED = (
+    "lns", "bench", "scenarios", "tests", "firmware_scripts", ".ci", "Makefile", "pyproject.toml",
+    "requirements.lock", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "hardware.md",
+)  # fmt: skip
 RUN_TIMEOUT_S = 900
 
 
@@ -52,18 +55,30 @@ def copy_of_the_tree(folder: Path) -> Path:
 
 
 def test_files(file: str) -> Iterator[str]:
-    """The tests of a module: first its own, then those that import it, the shortest first."""
+    """The tests of a module: first its own, then those that import it, the shortest first.
+
+    One that no test knows is tested through those that import it.
+    """
     path = Path(file)
-    yield from _there(ROOT / "tests" / path.parent, f"test_{path.stem}.py")
-    yield from _there(ROOT / "tests" / path.parent, f"test_{path.stem}_*.py")
-    yield from _there(ROOT / "tests" / "contracts", f"test_*{path.stem}*.py")
+    own = [
+        *_there(ROOT / "tests" / path.parent, f"test_{path.stem}.py"),
+        *_there(ROOT / "tests" / path.parent, f"test_{path.stem}_*.py"),
+        *_there(ROOT / "tests" / "contracts", f"test_*{path.stem}*.py"),
+    ]
+    found = [*own, *_importing(path, "tests", "test_*.py")]
+    for user in () if found else _importing(path, "lns", "*.py"):
+        found += test_files(user)
+    yield from found
+
+
+def _importing(path: Path, folder: str, pattern: str) -> Iterator[str]:
     module = ".".join(path.with_suffix("").parts)
     parent, _, name = module.rpartition(".")
     imports = re.compile(
         rf"from {re.escape(module)} import|import {re.escape(module)}\b"
         rf"|from {re.escape(parent)} import [^\n]*\b{name}\b"
     )
-    users = [f for f in (ROOT / "tests").rglob("test_*.py") if imports.search(f.read_text("utf-8"))]
+    users = [f for f in (ROOT / folder).rglob(pattern) if imports.search(f.read_text("utf-8"))]
     yield from (_named(file) for file in sorted(users, key=lambda file: file.stat().st_size))
 
 

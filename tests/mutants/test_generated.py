@@ -11,6 +11,7 @@ from tests.mutants.__main__ import LISTS
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
 from tests.mutants.generated import Judged, Noticed, scenario, table
+from tests.mutants.module_tests import copy_of_the_tree
 from tests.mutants.module_tests import test_files as files_of_tests
 from tests.mutants.planting import plant
 from tests.mutants.written import all_written, written
@@ -116,6 +117,18 @@ def test_a_module_is_tested_by_its_own_tests_first() -> None:
 
 
 @pytest.mark.programs
+def test_a_module_that_no_test_knows_is_tested_through_its_users() -> None:
+    assert next(files_of_tests("lns/toml_file.py")) == "tests/lns/test_config.py"
+
+
+def test_a_copy_of_the_tree_has_all_that_a_test_reads(tmp_path: Path) -> None:
+    """Or its tests fail whatever the fault is, and each fault would seem noticed."""
+    command = [sys.executable, "-m", "pytest", "tests/test_pages.py", "--collect-only", "-q"]
+    tree = copy_of_the_tree(tmp_path)
+    ran = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
+
+
 def test_a_scenario_notices_a_fault_and_names_its_owner() -> None:
     command = [sys.executable, "-m", "tests.mutants.generated", "--no-tests"]
     command += ["--scenarios", "scenarios/test_missed_confirm_window.py", "--only"]

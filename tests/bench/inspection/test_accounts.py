@@ -107,6 +107,10 @@ def test_a_request_that_nobody_can_read_is_to_be_refused() -> None:
     ]
     assert said(books, event("lns.request", stage="refused", reason="no JSON")) == []
     assert list(books.end()) == []
+    said(books, event("lns.request", stage="refused", reason="no JSON"))
+    assert [found.text for found in books.end()] == [
+        "requests that can be read: 1 refused as unreadable"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -114,6 +118,7 @@ def test_a_request_that_nobody_can_read_is_to_be_refused() -> None:
     [
         ("window", "RX2"), ("xtime", 2), ("frame_id", "26000001:11:00"), ("f_cnt_down", 4),
         ("dev_addr", "26000002"), ("margin_us", 1_990_000), ("f_port", 2), ("confirmed", True),
+        ("f_cnt_down", None),
     ],
 )  # fmt: skip
 def test_what_was_scheduled_is_what_passed_the_tap(field: str, value: object) -> None:
@@ -361,9 +366,14 @@ def test_only_a_status_that_somebody_wants_is_told_of() -> None:
     books = accounts()
     wants = {"wants": "status", "f_port": None, "confirmed": None, "payload_bytes": None}
     queued, done = tells("queued", **wants), tells("done", **wants)
-    assert said(books, asks(wants="status"), queued, done) == []
+    said(books, asks(wants="status"), queued)
+    books.status_told(ALPHA)
+    assert said(books, done) == []
     assert any("a status that an application wants" in text for text in said(books, done))
     assert said(books, asks(wants="status"), queued) == []
+    [nobody_did] = said(books, done)
+    said(books, asks(wants="status"), queued)
+    assert nobody_did.endswith("done: expected what the device has told, observed what nobody did")
     [wrong] = said(books, tells("given_up", **wants))
     assert wrong.endswith("reason: expected NotAnswered, observed none")
 

@@ -89,13 +89,13 @@ def test_what_was_ignored_was_received_all_the_same() -> None:
 def test_a_topic_is_decided_on_in_its_order_and_then_acknowledged() -> None:
     books = ConsumerBooks()
     for name in ("a", "b", "c"):
-        books.brought("shop", "up", name, {})
+        books.brought("shop", "up", name, {}, 2)
     assert list(books.acknowledged("shop", "up")) == [
         "shop: up: a message is acknowledged that nothing was decided on"
     ]
     books = ConsumerBooks()
     for name in ("a", "b", "c"):
-        books.brought("shop", "up", name, {})
+        books.brought("shop", "up", name, {}, 2)
     assert accepted(books, "a", 1) + list(books.acknowledged("shop", "up")) == []
     assert accepted(books, "c", 2) == ["shop: c on up: expected b before it"]
     books.gone("shop")
@@ -161,7 +161,7 @@ def test_an_effect_is_one_line_that_says_what_came(
     lines: list[dict[str, Any]], wrong: list[str]
 ) -> None:
     books = ConsumerBooks()
-    books.brought("shop", "up", "a", {"n": 1})
+    books.brought("shop", "up", "a", {"n": 1}, 8)
     for line in lines:
         books.had("shop", line)
     assert list(books.told(RULES, "inbox.accepted", said("a", position=1), 0)) == wrong

@@ -68,6 +68,16 @@ def test_what_is_kept_otherwise_is_told(field: str, value: object, told: str) ->
     assert [text.startswith(told) for text in wrong(replace(KEPT, sessions=(other,)))] == [True]
 
 
+def test_no_counter_has_more_than_three_repeated_answers_whatever_was_disturbed() -> None:
+    restart: Event = {"kind": "case.lns", "t_us": 0, "event": "restart"}
+    for times, told in (
+        (3, []),
+        (4, ["repeated answers: expected 3 of a counter, observed {9: 4}"]),
+    ):
+        session = replace(SESSION, resubmissions={9: times})
+        assert wrong(replace(KEPT, sessions=(session,)), [*STORY, restart]) == told
+
+
 def test_a_dev_nonce_that_is_not_kept_is_told() -> None:
     found = wrong(replace(KEPT, dev_nonces=frozenset()))
     assert found == ["DevNonces: expected [7], observed []"]
@@ -94,6 +104,11 @@ def test_the_session_in_use_is_there_and_none_before_it() -> None:
 )
 def test_nothing_is_sure_where_somebody_disturbs_servers(event: Event) -> None:
     assert wrong(replace(KEPT, dev_nonces=frozenset()), [*STORY, event]) == []
+
+
+def test_of_a_join_that_is_named_wrongly_nobody_knows_the_dev_nonce() -> None:
+    named = {**JOINED, "frame_id": ALPHA}
+    assert wrong(KEPT, [named if event is JOINED else event for event in STORY]) == []
 
 
 def test_a_life_that_begins_again_has_no_newest_counter() -> None:

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
-from bench.inspection.message import Names, Numbers, addressed, in_time, status
+from bench.inspection.message import (
+    UPLINK,
+    Names,
+    Numbers,
+    addressed,
+    in_time,
+    misshapen,
+    status,
+)
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.frames import Keys, Kind, data_frame, read_data
@@ -57,6 +65,32 @@ def fields(found: Any) -> list[str]:
 )
 def test_names_are_made_of_the_frame(changed: dict[str, object], wrong: list[str]) -> None:
     assert fields(Names().compare(body(**changed), [heard()], CHECK)) == wrong
+
+
+def test_a_counter_that_nobody_heard_is_what_is_wrong() -> None:
+    assert fields(Names().compare(body(fCnt=65546), [], CHECK)) == ["fCnt"]
+    assert fields(Names().compare(body(fCnt=65546), [heard()], CHECK)) == ["removeDuplicatesKey"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "wrong"),
+    [
+        ({}, []),
+        ({"dupMsg": True, "unverified": True, "fPort": None, "more": 1}, []),
+        ({"dupMsg": False}, ["dupMsg"]),
+        ({"unverified": None}, ["unverified"]),
+        ({"fCnt": "10"}, ["fCnt"]),
+        ({"fPort": "2"}, ["fPort"]),
+    ],
+)
+def test_a_message_has_fields_of_a_kind_and_marks_that_are_true(
+    changed: dict[str, object], wrong: list[str]
+) -> None:
+    of_frame = {"confirmed": False, "payload": "00", "rssi": -80, "snr": 7.5, "freqHz": 868_100_000}
+    told = body(sequenceNumber=1, dr=5, fPort=2, **of_frame)
+    assert fields(misshapen(told | changed, UPLINK, CHECK)) == wrong
+    del told["fPort"]
+    assert fields(misshapen(told, UPLINK, CHECK)) == ["fPort"]
 
 
 def test_all_messages_of_a_frame_have_one_key_and_no_other_frame_has_it() -> None:

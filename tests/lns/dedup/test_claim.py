@@ -180,14 +180,14 @@ def test_who_knows_of_more_lives_takes_none_further_back() -> None:
     assert decided.state == State(Counter(4, 0, 1, mic=MIC), "lns-b")
 
 
-def test_a_life_that_was_given_back_counts_for_nobody() -> None:
-    """This server was refused the frame with which it began."""
+def test_a_life_that_was_given_back_begins_with_whoever_hears_its_first_message_again() -> None:
+    """This server was refused that frame, and told of the life, which counts for nobody."""
     begun = Counter(0, 1, 1, mic=MIC)
     bid = replace(BID, f_cnt=0, first_message=True, is_first=False, known=begun)
     before = state(0, "lns-a", mic=OTHER_MIC)
     seen = Seen(Lived(1), None, given_back=True)
     decided = decide(before, replace(bid, known_owner="lns-b"), seen=seen)
-    assert decided == Decision(True, False, before, Lived(1))
+    assert decided == Decision(True, True, State(begun, "lns-a"), Lived(1))
 
 
 def test_only_what_was_granted_last_is_given_back() -> None:

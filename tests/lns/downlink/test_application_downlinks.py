@@ -8,7 +8,7 @@ import pytest
 from lns.clock import StoreUnavailable
 from lns.dedup.session import Session
 from lns.downlink.downlink import ACK_US, REPORT_US
-from lns.downlink.downlink_queue import SENDINGS_MAX, ApplicationDownlink
+from lns.downlink.downlink_queue import QUEUE_MAX, SENDINGS_MAX, ApplicationDownlink
 from lns.events import Request
 from lns.lorawan.crypto import Direction, crypt_payload
 from lns.lorawan.frame import Data, MType, build_data, parse
@@ -276,6 +276,14 @@ def test_the_device_of_another_server_is_refused() -> None:
 
     network = serve(scenario, replace(ALPHA, server="lns-b"))
     assert requests(network) == [("refused", "BelongsToAnotherServer")]
+
+
+def test_whoever_asks_hears_that_a_queue_is_full() -> None:
+    async def scenario(network: Network) -> None:
+        assert all(network.server.enqueue(ALPHA.dev_eui, ON) for _ in range(QUEUE_MAX))
+        assert not network.server.enqueue(ALPHA.dev_eui, ON)
+
+    assert requests(serve(scenario))[-1] == ("refused", "QueueFull")
 
 
 def test_what_comes_by_the_broker_is_read_strictly(caplog: pytest.LogCaptureFixture) -> None:

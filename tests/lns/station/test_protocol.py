@@ -72,8 +72,8 @@ def test_an_uplink_arrives_before_the_configuration() -> None:
     gateway.send_uplink(PHY, dr=5, freq_hz=868_100_000, upinfo=upinfo)
     gateway.send_uplink(JOIN, dr=5, freq_hz=868_100_000, upinfo=upinfo)
     assert carry(gateway, lns) == [
-        Uplink(PHY, 5, 868_100_000, XTIME, 0, -51.0, 9.5, join=False),
-        Uplink(JOIN, 5, 868_100_000, XTIME, 0, -51.0, 9.5, join=True),
+        Uplink(PHY, 5, 868_100_000, XTIME, 0, -51.0, 9.5),
+        Uplink(JOIN, 5, 868_100_000, XTIME, 0, -51.0, 9.5),
     ]
     assert lns.texts_to_send() == []
 

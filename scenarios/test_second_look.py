@@ -1,0 +1,61 @@
+"""What a server would refuse, and looks at once more: perhaps others have heard what it has not."""
+
+import pytest
+
+from bench.clock import milliseconds, seconds
+from scenarios.telling import hear, tell
+from scenarios.words import LOST, OWNED
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+
+async def begun_elsewhere(rig):
+    """A device that has begun again: west has heard it, and east only how far it came before."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    both = await hear(rig, device, "west", "east")
+    rig.expect(both, OWNED + LOST, owned="west", lost="east")
+    for f_cnt in (0, 1):
+        rig.expect(await hear(rig, device, "west", f_cnt=f_cnt), OWNED, owned="west")
+    return device
+
+
+async def test_a_frame_that_asks_for_nothing_takes_no_downlink_counter(rig):
+    """Its server has looked whose it is; the first answer of the session has counter 0."""
+    device = await begun_elsewhere(rig)
+    silent = await hear(rig, device, "east", f_cnt=2)
+    asking = await hear(rig, device, "east", f_cnt=3, confirmed=True)
+    for frame in (silent, asking):
+        rig.expect(frame, OWNED, owned="east")
+    rig.expect_answer(asking, f_cnt=0)
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_first_message_is_claimed_at_once(rig):
+    """There is no time for one question more: the store is slow, and the station tells it late."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    rig.only("west")
+    before = await device.send()
+    await device.restart(memory=False)
+    rig.slow_store(milliseconds(199), "lns-a")
+    rig.west.delay_uplinks(milliseconds(370))
+    first = await device.send(confirmed=True)
+    await rig.restore_store("lns-a")
+    for uplink in (before, first):
+        rig.expect(uplink, OWNED, owned="west")
+    rig.expect_on_air(first, "RX1")
+
+
+async def test_what_came_late_is_heard_for_the_first_time_however_far_the_others_are(rig, strategy):
+    """East has heard nothing since counter 9: 32 000 is too far for it, and behind the newest."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    frames = [
+        await hear(rig, device, "west", f_cnt=f_cnt, after=seconds(1))
+        for f_cnt in (16_000, 32_000, 48_000)
+    ]
+    await tell(rig, frames[1], "east")
+    rig.expect(frames[1], OWNED + LOST, owned="west", lost="east")
+    for frame in (frames[0], frames[2]):
+        rig.expect(frame, OWNED, owned="west")
