@@ -327,6 +327,7 @@ def _case_device(event: Event, cast: Cast) -> str:
         f"{event.get('name')} ({event.get('dev_eui')}) joins the case: {event.get('activation')}, "
         f"strategy {event.get('strategy')}"
         + (", relaxed counter" if event.get("relaxed_f_cnt") is True else "")
+        + (f", known to {event.get('only_at')} only" if event.get("only_at") else "")
         + (f", last FCnt heard {last}" if last is not None else ", nothing heard of it yet")
     )
 

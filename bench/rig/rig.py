@@ -397,8 +397,9 @@ class Rig(Expectations):
         case = self.case
         case.begin()
         for device in setup.devices.values():
-            if device.provisioned.known:
-                case.device(device.provisioned.record, f_cnt_up=device.provisioned.f_cnt_up)
+            agreed = device.provisioned
+            if agreed.known:
+                case.device(agreed.record, f_cnt_up=agreed.f_cnt_up, only_at=agreed.only_at)
         facts = {"region": setup.region.name, "retention_us": setup.retention_us}
         for lns in setup.servers:
             case.lns(lns, "start", **facts, on_outage=setup.on_outage)

@@ -74,7 +74,7 @@ def with_status(
 _DEVICES = """
 -- One row per device of a case: the struct of what was agreed of it before the case began.
 SELECT run, case, dev_eui, min_by(struct(activation, strategy, relaxed_f_cnt, f_cnt_bits, nb_trans,
-  f_cnt_up, lorawan, server, dev_status_s, join_eui, join_nonce_min), t_us) AS device
+  f_cnt_up, lorawan, server, only_at, dev_status_s, join_eui, join_nonce_min), t_us) AS device
 FROM case_device GROUP BY run, case, dev_eui"""
 
 _ADDRESSES = f"""
@@ -93,7 +93,8 @@ _FAULT_HERE = """one.t_us <= coalesce(outcome.t_us, t_us)
 _FACTS = f"""
 -- One row per reception, with who sent it and who got it, and what the capture shows of its server.
 -- several: it is followed in plain Python. lns: the server that its station is connected to, as
--- what was told of it last says, or else what was told of it first.
+-- what was told of it last says, or else what was told of it first. unrecorded: only another
+-- server has a record of its device.
 -- reaches: it is proven to be of a device known here (which signs no counter that it cannot have).
 -- store_fault: the store was disturbed by then;
 -- unavailable: the server says so, and is believed because of that; lost: what the frame brought is
@@ -112,8 +113,9 @@ FROM matched |> WHERE heard
 |> EXTEND if(several, coalesce(last(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {SO_FAR}),
        first(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {WHOLE}), own_lns), own_lns) AS lns
 |> EXTEND several AND coalesce(exists(faults, one -> {_FAULT_HERE}), false) AS store_fault,
-     coalesce(device.server != lns, false) AS elsewhere
-|> EXTEND coalesce(genuine AND device IS NOT NULL AND NOT elsewhere
+     coalesce(device.server != lns, false) AS elsewhere,
+     coalesce(device.only_at != lns, false) AS unrecorded
+|> EXTEND coalesce(genuine AND device IS NOT NULL AND NOT elsewhere AND NOT unrecorded
        AND (NOT is_join OR device.activation = 'otaa')
        AND NOT coalesce(device.f_cnt_bits = 16 AND f_cnt > 65535, false), false) AS reaches,
      coalesce(store_fault AND outcome.level2 = 'Unavailable', false) AS unavailable,
@@ -347,6 +349,7 @@ FROM lns_evicted WHERE case IS NOT NULL GROUP BY run, case, key"""
 _EVERY_F_CNT = 1 << 32
 # Why a reception does not reach level 1; null when it does.
 _UNPROVEN = """CASE WHEN NOT readable THEN 'Malformed'
+       WHEN unrecorded THEN 'UnknownDevice'
        WHEN is_join AND NOT coalesce(device.activation = 'otaa', false) THEN 'UnknownDevice'
        WHEN is_join AND NOT genuine THEN 'MicMismatch'
        WHEN NOT is_join AND genuine AND device IS NOT NULL AND outlived THEN 'UnknownDevice'

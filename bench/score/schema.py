@@ -6,8 +6,8 @@ In the words of SQL, because those need no running session.
 _TYPES = {
     "STRING": "kind source case scenario file title group strategy expect frame_id station status"
     " upstream reason answer dev_eui line verdict owner name eui activation lorawan join_eui server"
-    " lns event seam fault origin detail text direction phy cause dev_addr level2 stage window key"
-    " body on_outage decision consumer message_id by region rule expected observed",
+    " only_at lns event seam fault origin detail text direction phy cause dev_addr level2 stage"
+    " window key body on_outage decision consumer message_id by region rule expected observed",
     "BIGINT": "t_us seq dev_status_s join_nonce_min f_cnt_up retention_us transmission f_cnt"
     " airtime_us held_us xtime diid f_cnt_down late_us position first_position",
     "INT": "n attempt f_cnt_bits nb_trans session race count",
@@ -20,7 +20,8 @@ CAPTURE = {name: type_ for type_, names in _TYPES.items() for name in names.spli
 KINDS = {
     "case.begin": "scenario file title group strategy confirmed",
     "case.device": "dev_eui activation strategy relaxed_f_cnt f_cnt_bits nb_trans f_cnt_up"
-    " dev_status_s lorawan join_eui join_nonce_min server",
+    " dev_status_s lorawan join_eui join_nonce_min server"
+    " only_at",
     "case.expect": "expect frame_id n station status upstream reason answer level2 race windows"
     " dev_eui dev_addr line f_cnt body consumer message_id by count owner rule",
     "case.finding": "owner rule text frame_id station expected observed",

@@ -133,7 +133,9 @@ class Case:
         for event in early:
             self.record(*event)
 
-    def device(self, device: EndDevice, *, f_cnt_up: int | None) -> None:
+    def device(
+        self, device: EndDevice, *, f_cnt_up: int | None, only_at: str | None = None
+    ) -> None:
         """Tell the facts of a device that a score needs; no keys."""
         fields: dict[str, Any] = {
             "dev_eui": device.dev_eui,
@@ -149,6 +151,7 @@ class Case:
             "join_eui": device.join_eui,
             "dev_addr": device.dev_addr,
             "server": device.server,
+            "only_at": only_at,
             "dev_status_s": device.dev_status_s,
             "join_nonce_min": device.join_nonce_min if device.join_nonce_min > 1 else None,
             "f_cnt_up": f_cnt_up,
