@@ -189,7 +189,7 @@ $(STAMP): pyproject.toml requirements.lock $(STALE)
 	@for attempt in 1 2 3; do \
 	    $(BUILDER) > .venv/builder.txt && \
 	    $(VENV) -m pip install --quiet --require-hashes -r .venv/builder.txt && \
-	    $(VENV) -m pip install --require-hashes --no-build-isolation -r requirements.lock \
+	    $(VENV) -m pip install --require-hashes --no-deps --no-build-isolation -r requirements.lock \
 	        | awk '/^(Collecting|Processing)/ { sub(".*/", "", $$2); if (split($$2, part, "-") > 1 && $$2 !~ /==/) \
                    $$2 = part[1] "==" part[2]; gsub("_", "-", $$2); sub("\\.tar\\.gz", "", $$2); printf "  %3d  %s\n", ++n, $$2; fflush() } \
                /^Installing collected/ { print "       unpacking ..."; fflush() }' \
@@ -202,6 +202,10 @@ $(STAMP): pyproject.toml requirements.lock $(STALE)
 	    echo "That did not work; trying again (attempt $$((attempt + 1)) of 3) ..." >&2; \
 	done
 	@$(VENV) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(VENV) -m pip check || { \
+	    echo "Packages in .venv do not fit each other (above). If you have changed pyproject.toml: make lock." >&2; \
+	    echo "If you have installed something there by hand: make clean, then the same target again." >&2; \
+	    exit 12; }
 	@pwd -P > $(STAMP)
 	@echo ".venv is ready."
 
