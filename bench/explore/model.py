@@ -358,7 +358,7 @@ class Model:
             self._look(r, server, session, where)
         if is_refused or copy == "other":
             return decided
-        if shared and (decided.answers or decided.upstream != "dropped"):
+        if shared and (decided.answers or decided.advances or decided.upstream != "dropped"):
             return self._ask(r, server, session, decided, restarts=restarts)
         if decided.advances and not shared:
             (session.go_on if session.place(f_cnt) == NEWER else session.begin_again)(f_cnt)

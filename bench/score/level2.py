@@ -391,7 +391,7 @@ def _of_standing(
     spends = ((is_new and equal) or (again and (equal or first))) and row.confirmed and not newer
     limited = spends and spent.get(row.f_cnt, 0) >= RESUBMISSIONS_MAX
     answers_again = again and row.confirmed
-    shown_again = again and (first or is_next) and not row.confirmed and not drops
+    shown_again = again and (is_next or (first and not drops)) and not row.confirmed
     matters = (is_new and newer) or (answers_again and newer) or (spends and not limited)
     matters = known and (matters or shown_again)
     soft = status == _SOFT_DUPLICATE and (is_next or equal or first)

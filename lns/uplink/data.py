@@ -389,11 +389,9 @@ class Uplinks:
 
     async def _claim(self, facts: Facts) -> Facts:
         """Ask level 2, but never for a soft duplicate, and what it leaves to do."""
-        done = facts.disposition
         if facts.status is Status.SOFT_DUPLICATE:
             return facts
-        if not done.answers and done.upstream is DROPPED:
-            return facts
+        done = facts.disposition
         session, known = facts.match.session, facts.match.session.resubmissions
         answers = done.answers and not facts.is_beyond_limit and self._may_answer(facts)
         bid = self._bid(facts, takes_f_cnt_down=answers)

@@ -28,17 +28,25 @@ MUTANTS = (
     Mutant(
         "SoftDuplicate asks",
         UPLINK,
-        "        if facts.status is Status.SOFT_DUPLICATE:\n            return facts\n"
-        "        if not done.answers",
-        "        if not done.answers",
+        "        if facts.status is Status.SOFT_DUPLICATE:\n            return facts\n",
+        "",
         SERVERS,
     ),
     Mutant(
         "Duplicate asks",
         UPLINK,
-        "if not done.answers and done.upstream is DROPPED:",
-        "if False:",
+        "return done.upstream is DROPPED and not (done.answers or done.advances)",
+        "return False",
         SERVERS,
+    ),
+    Mutant(
+        "resubmission that advances is told nobody with Drop",
+        UPLINK,
+        "        done = facts.disposition\n        session, known =",
+        "        done = facts.disposition\n"
+        "        if not done.answers and done.upstream is DROPPED:\n            return facts\n"
+        "        session, known =",
+        "scenarios/test_counter_lives.py",
     ),
     Mutant(
         "pinned device asks",
