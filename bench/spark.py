@@ -415,7 +415,6 @@ def _build(
         # Interpreted, looking up what an expression shares costs more than computing it again.
         settings["spark.sql.subexpressionElimination.enabled"] = "false"
         # One partition is joined with one partition where it lies, whatever sizes are guessed.
-        settings["spark.sql.optimizer.disableHints"] = "true"
         settings["spark.sql.autoBroadcastJoinThreshold"] = "-1"
         settings["spark.sql.maxSinglePartitionBytes"] = f"{(1 << 63) - 1}b"
         settings["spark.sql.sources.fileCompressionFactor"] = "1e-9"

@@ -105,6 +105,8 @@ class Tables:
 
     def put(self, name: str, table: DataFrame) -> None:
         """Let queries read this table by its name."""
+        if self._small:  # neither side of a join of one partition need be sorted
+            table = table.hint("shuffle_hash")
         table.createOrReplaceTempView(name)
         self._made[name] = table
 

@@ -38,7 +38,8 @@ _LAKE["receptions"] = "oracle"
 _KEPT = {
     *_LAKE.values(), "lines", "case_expect", "radio_transmit", "station_text", "lns_claim",
     "lns_downlink", "cases", "matched", "published",
-    "dnmsgs", "facts", "statuses", "uplinks", "effects_due", "disagreements",
+    "dnmsgs", "facts", "statuses", "uplinks", "effects_due", "contradictions",
+    "disagreements",
 } - {"answers"}  # fmt: skip
 _QUERIES: Queries = {
     **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **deliveries.QUERIES,

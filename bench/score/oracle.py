@@ -103,12 +103,14 @@ _FACTS = f"""
 FROM matched |> WHERE heard
 |> SELECT row_id, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
      lns_life, stale_life, stale, is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire,
-     join_eui, join_eui_no, dev_nonce, f_port, confirmed, adr_ack_req, link_check, device_time, adr,
+     join_eui, join_eui_no, dev_nonce, f_port, confirmed,
+     confirmed OR adr_ack_req OR link_check OR device_time AS requests_answer, adr,
      genuine, dev_eui, dev_eui_no, session, f_cnt, copy, sent_us, outcome
 |> LEFT JOIN (SELECT {_OF_CASE} FROM cases) USING (run, case)
 |> LEFT JOIN devices USING (run, case, dev_eui)
 |> LEFT JOIN addresses USING (run, case, dev_addr)
-|> EXTEND coalesce(device.activation = 'abp' AND device.relaxed_f_cnt, false) AS relaxed
+|> EXTEND coalesce(device.activation = 'abp' AND device.relaxed_f_cnt, false) AS relaxed,
+     coalesce(device.f_cnt_bits = 16, false) AS short
 |> EXTEND coalesce(lns_count > 1 OR had_outage OR relaxed, false) AS several
 |> EXTEND if(several, coalesce(last(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {SO_FAR}),
        first(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {WHOLE}), own_lns), own_lns) AS lns
@@ -117,7 +119,7 @@ FROM matched |> WHERE heard
      coalesce(device.only_at != lns, false) AS unrecorded
 |> EXTEND coalesce(genuine AND device IS NOT NULL AND NOT elsewhere AND NOT unrecorded
        AND (NOT is_join OR device.activation = 'otaa')
-       AND NOT coalesce(device.f_cnt_bits = 16 AND f_cnt > 65535, false), false) AS reaches,
+       AND NOT coalesce(short AND f_cnt > 65535, false), false) AS reaches,
      coalesce(store_fault AND outcome.level2 = 'Unavailable', false) AS unavailable,
      coalesce(store_fault AND outcome.reason IN ('StoreUnavailable',
        if(is_join, NULL, 'UnknownDevice')), false) AS lost,
@@ -130,14 +132,23 @@ FROM matched |> WHERE heard
        AND one.lns = lns)) AS BIGINT), lns_life),
      asks = asks OR lns_count > 1, retention_us = coalesce(retention_us, {RETENTION_US}),
      session = coalesce(session, owner_session, 0),
-     f_cnt = if(coalesce(device.f_cnt_bits = 16, false), f_cnt_wire, coalesce(f_cnt, f_cnt_wire)),
+     f_cnt = if(short, f_cnt_wire, coalesce(f_cnt, f_cnt_wire)),
      -- Forged frames stand in the line of the device whose address they bear.
      owner_no = if(reaches, NULL, owner_no)
 |> SET dev_eui_no = coalesce(owner_no, dev_eui_no)
 |> EXTEND device.strategy AS strategy, device.server IS NOT NULL AS pinned,
      coalesce(relaxed AND f_cnt <= 1, false) AS first_message,
-     if(session = 0, device.f_cnt_up, NULL) AS preset
-|> DROP owner_session, own_lns, lns_count"""
+     if(session = 0, device.f_cnt_up, NULL) AS preset,
+     coalesce(exists(faults, one -> one.is_store AND one.t_us <= t_us), false) AS had_fault,
+     coalesce(array_contains(requests, dev_eui), false) AS is_wanted,
+     device IS NOT NULL AS is_known, coalesce(device.activation = 'otaa', false) AS is_otaa,
+     coalesce(adr AND device.nb_trans > 1, false) OR device.dev_status_s IS NOT NULL
+       OR coalesce(dwells, false) AS is_asked,
+     if(is_join, struct(device.lorawan, device.join_eui, device.join_nonce_min), NULL) AS agreed
+|> SET restarts = if(several, restarts, NULL), faults = if(several, faults, NULL),
+     orphans = if(several, orphans, NULL)
+|> DROP owner_session, own_lns, lns_count, had_outage, has_failure, requests, dwells, adr, dev_addr,
+     device"""
 
 # Arrivals tell who claims first, but for those so close together that the way from the tap to the
 # store decides. Two receptions race if they are of one session, at different servers, and at most
@@ -203,16 +214,16 @@ SELECT *, false AS foreign_join_eui, false AS nonce_used, false AS nonce_doubtfu
 FROM statuses WHERE NOT is_join
 UNION ALL (
   FROM statuses |> WHERE is_join
-  |> EXTEND coalesce(join_eui != device.join_eui, false) AS foreign_join_eui
+  |> EXTEND coalesce(join_eui != agreed.join_eui, false) AS foreign_join_eui
   |> EXTEND if(status = '{NON_DUPLICATE}' AND NOT foreign_join_eui AND NOT lost, dev_nonce, NULL)
        AS taken
   |> EXTEND coalesce(count(taken) OVER (PARTITION BY dev_nonce, {_OF_DEVICE}, reaches
-         ORDER BY {_RACE_ORDER} {BEFORE}) > 0 OR (device.lorawan = '1.0.4' AND dev_nonce <=
+         ORDER BY {_RACE_ORDER} {BEFORE}) > 0 OR (agreed.lorawan = '1.0.4' AND dev_nonce <=
          max(taken) OVER (PARTITION BY {_OF_DEVICE}, reaches ORDER BY {_RACE_ORDER} {BEFORE})),
          false) AS nonce_used,
        coalesce(max(if(lost, dev_nonce, NULL)) OVER (PARTITION BY {_OF_DEVICE}, reaches
          ORDER BY {_RACE_ORDER} {BEFORE}) >= dev_nonce, false) AS nonce_doubtful
-  |> SET nonce_used = nonce_used OR coalesce(device.join_nonce_min + count_if(taken IS NOT NULL
+  |> SET nonce_used = nonce_used OR coalesce(agreed.join_nonce_min + count_if(taken IS NOT NULL
        AND NOT nonce_used) OVER (PARTITION BY {_OF_DEVICE}, reaches ORDER BY {_RACE_ORDER} {BEFORE})
        > {JOIN_NONCE_MAX}, false)
   |> EXTEND coalesce(reaches AND if(nonce_doubtful,
@@ -243,20 +254,22 @@ _COUNTED = f"""
 -- for one of the repeated answers), limited (there is none left), known (the counter can be told
 -- from the wire), outlived (a frame of a later session was accepted before, or too many joins).
 FROM joined |> WHERE NOT several
-|> EXTEND if({_NEW}, f_cnt, NULL) AS new_f_cnt, coalesce(if(coalesce(min(if(is_join, NULL,
-       stale_life)) OVER (PARTITION BY dev_eui_no, session, run, case, reaches) < stale_life, false)
+|> EXTEND if({_NEW}, f_cnt, NULL) AS new_f_cnt, {_WAITS} AS waits
+|> EXTEND coalesce(max(new_f_cnt) OVER {_SESSION_BEFORE}, -1) AS so_far
+|> EXTEND coalesce(if(coalesce(min(if(is_join, NULL, stale_life))
+       OVER (PARTITION BY dev_eui_no, session, run, case, reaches) < stale_life, false)
        OR preset IS NOT NULL, stale, NULL), preset, -1) AS start
-|> EXTEND greatest(start, coalesce(max(new_f_cnt) OVER {_SESSION_BEFORE}, -1)) AS greatest
+|> EXTEND greatest(start, so_far) AS greatest
 |> EXTEND max({_NEW} AND f_cnt - greatest(greatest, 0) > {MAX_GAP}) OVER (PARTITION BY {_SESSION})
      AS jumps
 |> EXTEND collect_list(if(jumps, new_f_cnt, NULL)) OVER {_SESSION_BEFORE} AS earlier
 |> EXTEND CASE WHEN jumps THEN aggregate(earlier, start, (last, one) ->
          if(one > last AND one - greatest(last, 0) <= {MAX_GAP}, one, last))
        WHEN NOT jumps THEN greatest END AS last
-|> EXTEND f_cnt = last OR {_WAITS} AS equal,
+|> EXTEND f_cnt = last OR waits AS equal,
      {_NEW} AND f_cnt > last AND f_cnt - greatest(last, 0) <= {MAX_GAP} AS newer,
      -- The counter on the wire stands for one near the last one, or for itself.
-     f_cnt < 65536 OR (last >= 0 AND device.f_cnt_bits != 16
+     f_cnt < 65536 OR (last >= 0 AND NOT short
        AND shiftright(f_cnt, 16) - shiftright(last, 16) BETWEEN -1 AND 1) AS known
 |> EXTEND (({_NEW} AND NOT newer AND equal) OR ({_AGAIN} AND equal)) AND confirmed AS spends,
      count_if(newer) OVER {_SESSION_BEFORE} AS steps
@@ -266,9 +279,9 @@ FROM joined |> WHERE NOT several
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false) AS later
 |> EXTEND later OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
      if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
-     later AND exists(faults, one -> one.is_store AND one.t_us <= t_us) AS doubtful,
+     later AND had_fault AS doubtful,
      false AS overlapped, false AS maybe_read, false AS retried
-|> DROP new_f_cnt, start, greatest, jumps, earlier, last, steps, later"""
+|> DROP new_f_cnt, waits, so_far, start, greatest, jumps, earlier, last, steps, later"""
 
 _GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_RACE_ORDER} {SO_FAR})"""
@@ -277,9 +290,8 @@ _SHARED = f"""
 -- join which opened the session; null where the session was there before.
 FROM joined |> WHERE several
 |> EXTEND {_WAITS} AS waits, {_GRANTED} AS joined_at
-|> EXTEND coalesce(device.f_cnt_bits = 16, false) AS short, on_outage = 'closed' AS closed,
-     outcome.level2 AS observed_level2,
-     if(preset IS NOT NULL OR coalesce(device.activation = 'abp', false), NULL, first(joined_at)
+|> EXTEND on_outage = 'closed' AS closed, outcome.level2 AS observed_level2,
+     if(preset IS NOT NULL OR NOT is_otaa, NULL, first(joined_at)
        OVER (PARTITION BY {_SENDER} ORDER BY {_RACE_ORDER} {SO_FAR})) AS granted_by
 |> SET preset = coalesce(preset, -1L) |> DROP joined_at"""
 
@@ -330,7 +342,7 @@ _FOLLOWED = f"""{_LEVEL2}
      > session, false)
 |> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY
      session, {_OF_DEVICE}), one -> one > t_us AND one < outcome.t_us)) > 0 AS overlapped
-|> DROP taken, looked_us, later, told_over, newest_told, met, short, closed, observed_level2,
+|> DROP taken, looked_us, later, told_over, newest_told, met, closed, observed_level2,
      granted_by, waits"""
 
 _FACT_NAMES = """newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped,
@@ -350,11 +362,10 @@ _EVERY_F_CNT = 1 << 32
 # Why a reception does not reach level 1; null when it does.
 _UNPROVEN = """CASE WHEN NOT readable THEN 'Malformed'
        WHEN unrecorded THEN 'UnknownDevice'
-       WHEN is_join AND NOT coalesce(device.activation = 'otaa', false) THEN 'UnknownDevice'
+       WHEN is_join AND NOT is_otaa THEN 'UnknownDevice'
        WHEN is_join AND NOT genuine THEN 'MicMismatch'
-       WHEN NOT is_join AND genuine AND device IS NOT NULL AND outlived THEN 'UnknownDevice'
-       WHEN NOT is_join AND genuine AND device IS NOT NULL AND (outlived OR NOT known)
-         THEN 'MicMismatch'
+       WHEN NOT is_join AND genuine AND is_known AND outlived THEN 'UnknownDevice'
+       WHEN NOT is_join AND genuine AND is_known AND NOT known THEN 'MicMismatch'
        WHEN genuine AND elsewhere THEN 'BelongsToAnotherServer'
        WHEN NOT reaches AND owner_no IS NOT NULL AND NOT outlived THEN 'MicMismatch'
        WHEN NOT reaches THEN 'UnknownDevice' END"""
@@ -376,13 +387,12 @@ _REFUSAL = f"""CASE WHEN status = 'Duplicate' THEN 'Duplicate'
 # obeys (ADR), for its status, or that it keeps dwell times (AS923). Only the server that owns
 # a frame answers it, whatever the strategy (ADR 007, part 2). due: RX1, RX2, or TooLate when both
 # are gone; open: the frame may carry a request that only the keys show.
-_WANTS = "((adr AND device.nb_trans > 1) OR device.dev_status_s IS NOT NULL OR dwells)"
 _MAY = "coalesce(level2 NOT IN ('NotOwner', 'Unavailable'), true)"
 _ANSWER = f"""CASE WHEN refusal = 'BelongsToAnotherServer' AND may_ask THEN 'open'
        WHEN refusal = 'BelongsToAnotherServer' AND (is_join OR requests_answer) THEN 'Suppressed'
        WHEN unproven IS NOT NULL THEN 'NotAsked'
        WHEN is_join AND refusal IS NULL THEN 'due' WHEN is_join THEN 'Suppressed'
-       WHEN may_ask OR (NOT requests_answer AND {_WANTS} AND {_NEW} AND {_MAY} AND refusal IS NULL)
+       WHEN may_ask OR (NOT requests_answer AND is_asked AND {_NEW} AND {_MAY} AND refusal IS NULL)
          THEN 'open'
        WHEN requests_answer AND (({_NEW} AND NOT retried) OR (({_NEW} OR {_AGAIN}) AND confirmed))
          AND (refusal IS NULL OR (refusal = 'ResubmissionSuppressed' AND confirmed)) AND {_MAY}
@@ -397,9 +407,7 @@ _ORACLE = f"""
 -- application wants sent.
 FROM worth
 |> EXTEND {_UNPROVEN} AS unproven
-|> EXTEND coalesce(unproven, {_REFUSAL}) AS refusal,
-     confirmed OR adr_ack_req OR link_check OR device_time AS requests_answer
-|> EXTEND NOT requests_answer AND f_port = 0 AS may_ask
+|> EXTEND coalesce(unproven, {_REFUSAL}) AS refusal, NOT requests_answer AND f_port = 0 AS may_ask
 |> EXTEND if(unproven IS NULL, status, '-') AS oracle_status,
      CASE WHEN refusal IS NOT NULL OR is_join OR f_port = 0 THEN 'dropped'
        WHEN {_NEW} AND coalesce(level2 != 'NotOwner', true) THEN 'forwarded'
@@ -422,7 +430,7 @@ FROM worth
          THEN 'only the accept tells whose address it is'
        WHEN unkept AND oracle_answer = 'due' THEN 'the store failed before the answer'
        WHEN evicted_us <= t_us THEN 'level 1 was full'
-       WHEN array_contains(requests, dev_eui)
+       WHEN is_wanted
          AND outcome.answer IN ('RX1', 'RX2', 'TooLate', 'Suppressed')
          AND oracle_answer NOT IN ('due', 'open') THEN 'the application had something to send'
      END AS unknowable,

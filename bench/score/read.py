@@ -112,9 +112,11 @@ FROM host_stalled |> WHERE late_us > {STALL_US_MAX}
 _OF_STORE = "kind = 'fault.begin' AND rest.seam IN ('store', 'redis', 'lns')"
 _BROKE = "kind = 'case.end' AND rest.verdict = 'ERROR'"
 _CONSUMED = "'inbox.accepted', 'inbox.ignored', 'inbox.parked', 'application.effect'"
+# Most outcomes have nothing to tell of it.
+_OUTAGE = "(kind = 'lns.outcome' AND text LIKE '%Unavailable%')"
 _PROMISES = "'outcome', 'device', 'upstream', 'answer', 'evicted', 'on_air', 'effect', 'ignored'"
 _OF_CASES = (
-    "lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt repeated expect"
+    "lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt repeated"
 )
 _OF_CASES += " eui name seam fault detail stage dev_eui consumer level2 reason relaxed_f_cnt"
 _CASES = f"""
@@ -127,9 +129,9 @@ _CASES = f"""
 -- that is none of this case; stall: the longest of the host while the case was open, where no
 -- stimulus was missed; missed: stimuli that the bench itself did not deliver.
 FROM lines
-|> WHERE case IS NOT NULL AND kind IN ('case.begin', 'case.end', 'case.station', 'case.lns',
-     'case.device', 'case.expect', 'fault.begin', 'lns.claim', 'lns.outcome', 'lns.request',
-     'upstream.failed', 'stimulus.missed', {_CONSUMED})
+|> WHERE case IS NOT NULL AND (kind IN ('case.begin', 'case.end', 'case.station', 'case.lns',
+     'case.device', 'fault.begin', 'lns.claim', 'lns.request', 'upstream.failed',
+     'stimulus.missed', {_CONSUMED}) OR {_OUTAGE})
 |> EXTEND {unpacked(_OF_CASES)} AS rest
 |> EXTEND if(kind = 'case.lns', struct(t_us, rest.lns), NULL) AS begun,
      if({_OF_STORE}, from_json(rest.detail,
@@ -142,7 +144,6 @@ FROM lines
      max(rest.repeated) FILTER (WHERE kind = 'case.end') AS repeated,
      max(if(why != '', why, 'the bench failed')) FILTER (WHERE {_BROKE}) AS broken,
      max(rest.owner) FILTER (WHERE {_BROKE}) AS breaker,
-     count_if(kind = 'case.expect' AND rest.expect IN ({_PROMISES})) AS promises,
      collect_list(struct(rest.eui, rest.name)) FILTER (WHERE kind = 'case.station') AS stations,
      collect_set(rest.dev_eui) FILTER (WHERE rest.relaxed_f_cnt) AS relaxed,
      min_by(rest.lns, begun) AS own_lns,
@@ -152,7 +153,7 @@ FROM lines
      coalesce(min_by(rest.on_outage, begun), 'open') AS on_outage,
      bool_or(coalesce(rest.region LIKE 'AS923%', false)) AS dwells,
      bool_or(kind = 'lns.claim') AS asks,
-     bool_or(kind = 'lns.outcome' AND coalesce(
+     bool_or({_OUTAGE} AND coalesce(
        rest.level2 = 'Unavailable' OR rest.reason = 'StoreUnavailable', false)) AS had_outage,
      sort_array(collect_list(struct(t_us, rest.lns, rest.f_cnt_up))
        FILTER (WHERE kind = 'case.lns' AND rest.event = 'restart')) AS restarts,
@@ -178,6 +179,8 @@ FROM lines
    GROUP BY run, case
 |> EXTEND coalesce(end_us, {_NEXT_BEGIN} - 1) AS open_until_us
 |> LEFT JOIN stalls USING (run)
+|> LEFT JOIN (SELECT run, case, count_if(expect IN ({_PROMISES})) AS promises FROM case_expect
+     GROUP BY run, case) USING (run, case)
 |> EXTEND if(missed > 0, NULL, array_max(filter(stalls, one -> one.woke_us >= begin_us
      AND (open_until_us IS NULL OR one.woke_us <= open_until_us)))) AS stall"""
 

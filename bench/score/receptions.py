@@ -43,16 +43,13 @@ _HEARD = f"""
 -- transmission of the very same bytes in the case: a replayed frame finds its original, altered
 -- bytes find nothing and are not genuine; sent_us is when it was sent. EUIs stand
 -- beside their text as numbers.
-FROM (
-  SELECT run, case, phy, t_us, 1 AS is_heard, NULL AS sent, struct(*) AS row FROM texts_heard
-  UNION ALL
-  SELECT run, case, upper(phy), t_us, 0,
-    struct(genuine, dev_eui, session, f_cnt, transmission, t_us), NULL
-  FROM radio_transmit WHERE direction = 'up')
-|> EXTEND last(sent) IGNORE NULLS OVER (PARTITION BY phy, run, case ORDER BY t_us, is_heard
-     {SO_FAR}) AS sent_last
-|> WHERE is_heard = 1
-|> SELECT row.*, if(sent_last.genuine AND phy IS NOT NULL, sent_last, NULL) AS sent
+FROM texts_heard
+|> LEFT JOIN (
+     SELECT run, case, upper(phy) AS phy, sort_array(collect_list(struct(t_us, genuine, dev_eui,
+       session, f_cnt, transmission))) AS sendings
+     FROM radio_transmit WHERE direction = 'up' GROUP BY ALL) USING (run, case, phy)
+|> EXTEND try_element_at(filter(sendings, one -> one.t_us <= texts_heard.t_us), -1) AS latest
+|> EXTEND if(latest.genuine, latest, NULL) AS sent
 |> EXTEND sent IS NOT NULL AS genuine, coalesce(join_dev_eui, sent.dev_eui) AS dev_eui,
      sent.session AS session, sent.f_cnt AS f_cnt, sent.transmission AS transmission,
      sent.t_us AS sent_us,
@@ -60,7 +57,7 @@ FROM (
      row_number() OVER (PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL}) AS turn
 |> EXTEND {eui_no("dev_eui")} AS dev_eui_no, {eui_no("join_eui")} AS join_eui_no,
      {eui_no("station")} AS station_no
-|> DROP sent"""
+|> DROP sendings, latest, sent"""
 
 _OUTCOMES = f"""
 -- One row per outcome; turn counts those with the same station and xtime in a case.
@@ -77,7 +74,9 @@ SELECT monotonically_increasing_id() AS row_id, h.turn IS NOT NULL AS heard,
   o.turn IS NOT NULL AS told,
   {", ".join(f"coalesce(h.{one}, o.{one}) AS {one}" for one in _SHARED)},
   h.* EXCEPT ({", ".join(_SHARED)}), o.outcome
-FROM texts_sent AS h FULL JOIN (SELECT *, struct(*) AS outcome FROM outcomes) AS o
+FROM texts_sent AS h FULL JOIN (
+  SELECT {", ".join(_SHARED)}, struct(t_us, seq, lns, frame_id, confirmed, status, upstream, reason,
+    answer, level2) AS outcome FROM outcomes) AS o
   ON {" AND ".join(f"h.{one} <=> o.{one}" for one in _KEY)}"""
 
 _STORE_CALLS = f"""
