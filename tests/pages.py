@@ -30,12 +30,12 @@ import lns.config as lns_toml
 import lns.events as lns_events
 from bench.cli.output import MEANINGS
 from bench.cli.program import COMMANDS
+from bench.lake.tables import TABLES
 from bench.plan.needs import Abilities, board, from_json, lacking
 from bench.rig.expect import Expectations
 from bench.rig.interfaces import RigDevice, RigStation
 from bench.rig.rig import Rig
 from bench.run.run_record import PLAN
-from bench.score.tables import TABLES
 from lns.toml_file import Section
 
 ROOT = Path(__file__).resolve().parents[1]

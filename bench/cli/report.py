@@ -193,9 +193,9 @@ def score_runs(
     NotScorable when there is no Java, two of the folders have the same name, or the executors of a
     cluster do not see the captures; BenchBroken while another process writes to the lake.
     """
+    from bench.lake.lake import CapturesOutOfReach, LakeBusy
     from bench.score import job  # Spark is imported by those commands alone that need it
-    from bench.score.lake import CapturesOutOfReach, LakeBusy
-    from bench.spark import JavaMissing
+    from bench.spark.java import JavaMissing
 
     if len({folder.name for folder in folders}) < len(folders):
         raise NotScorable(

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.capture.wholeness import Wholeness
+from bench.lake.tables import TABLES
 from bench.score.expectations import Grade
 from bench.score.laws import BETWEEN_SERVERS
 from bench.score.oracle import ORACLE_SENTENCE, TOLD_SENTENCE
 from bench.score.read import columns_of
 from bench.score.schema import KINDS
-from bench.score.tables import TABLES
 
 FAIL, INCONCLUSIVE = "'FAIL'", "'INCONCLUSIVE'"
 # Those of the lake, and where it stands among the reasons of its verdict.
@@ -32,7 +32,7 @@ def finding(
     """The findings that these rows of run and case are, as a query; all in words of SQL.
 
     The reasons of a verdict stand in order of `place`, a phase and a number. `facts` are what else
-    of `findings` (bench/score/tables.py) a finding of this kind has.
+    of `findings` (bench/lake/tables.py) a finding of this kind has.
     """
     values = {"case": "case", "owner": owner, "rule": rule, "text": text, "result": result}
     values |= {"phase": str(place[0]), "place": place[1], **facts}

@@ -9,6 +9,8 @@ from typing import Any
 from bench.capture.reading import capture_files
 from bench.capture.run_folder import replace
 from bench.capture.wholeness import wholeness
+from bench.lake.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
+from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
 from bench.night.record import manifest_of
 from bench.score import (
     deliveries,
@@ -21,11 +23,9 @@ from bench.score import (
     read,
     receptions,
 )
-from bench.score.cut import Queries, Tables
-from bench.score.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
 from bench.score.summary import summaries, summary_queries
-from bench.score.tables import OF_NIGHTS, RUNS, TABLES
-from bench.spark import Profile, session
+from bench.spark.cut import Queries, Tables
+from bench.spark.session import Profile, session
 
 # Below this, a better compiler of Java takes longer than it saves.
 _QUICK_BYTES_MAX = 64 << 20
@@ -60,7 +60,7 @@ def score(
 
     A run is known by the name of its folder, and its earlier scores in the lake are replaced.
     `lake` is a path or any URI that Spark can write to. FileNotFoundError when a folder holds no
-    capture, ValueError when two folders have one name, JavaMissing (bench.spark) when there
+    capture, ValueError when two folders have one name, JavaMissing (bench.spark.java) when there
     is no Java.
     """
     folders = [Path(folder).resolve() for folder in run_folders]

@@ -10,7 +10,7 @@ A relaxed device has lives: a first message begins one, and a counter beyond how
 came goes back to that. All servers see the lives that the store knows. But what a server was only
 told of makes no frame old that it hears itself: that is judged by what it has heard.
 
-Two things no arrival shows: who came first where servers raced (`bench.score.sharing`), and whether
+Two things no arrival shows: who came first where servers raced (`bench.score.oracle`), and whether
 a claim whose answer was lost had been granted. Only there the word of a server is taken, and all
 that follows from it is still judged.
 
@@ -48,7 +48,7 @@ JUDGED = (
     "newer BOOLEAN, equal BOOLEAN, spends BOOLEAN, limited BOOLEAN, known BOOLEAN, met BOOLEAN,"
     " level2 STRING, doubtful BOOLEAN, retried BOOLEAN"
 )
-"""What it says of each: see `bench.score.sharing.with_ownership`."""
+"""What it says of each: see `Worth`, `Seat` and `Answer`."""
 
 Reception = Any  # a row with FACTS
 

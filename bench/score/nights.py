@@ -10,14 +10,14 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bench.lake.lake import Lake
+from bench.lake.tables import TABLES
 from bench.night.lake_rows import main_run, newest_night
 from bench.night.memory import remembered
 from bench.night.morning import SICK_SHARE
 from bench.night.record import manifest_of
-from bench.score.cut import rows_of
 from bench.score.expectations import Grade
-from bench.score.lake import Lake
-from bench.score.tables import TABLES
+from bench.spark.cut import rows_of
 
 _Z = 1.959963984540054
 _RATE = "sum(missed) / sum(planned)"

@@ -9,11 +9,11 @@ level 1 forgot, what a server missed while its store was away; such rows carry t
 `unknowable` and count neither as agreement nor as disagreement.
 """
 
-from bench.score.cut import Fold
 from bench.score.laws import RETENTION_US
 from bench.score.level2 import FACTS, JUDGED, MAX_GAP, RESUBMISSIONS_MAX, judged
 from bench.score.receptions import BEFORE, SO_FAR, WHOLE, WORDS, sentence, told
 from bench.score.station_text import eui_no
+from bench.spark.cut import Fold
 
 NON_DUPLICATE = "NonDuplicate"
 RESUBMISSION = "DuplicateDueToResubmission"
@@ -94,7 +94,9 @@ _FACTS = f"""
 -- One row per reception, with who sent it and who got it, and what the capture shows of its server.
 -- several: it is followed in plain Python. lns: the server that its station is connected to, as
 -- what was told of it last says, or else what was told of it first. unrecorded: only another
--- server has a record of its device.
+-- server has a record of its device. lns_life counts the restarts before it, stale_life those that
+-- brought an older counter back, stale is the counter that the last of these brought; a server that
+-- several cases share starts anew for none of them.
 -- reaches: it is proven to be of a device known here (which signs no counter that it cannot have).
 -- store_fault: the store was disturbed by then;
 -- unavailable: the server says so, and is believed because of that; lost: what the frame brought is
@@ -102,7 +104,7 @@ _FACTS = f"""
 -- tell who sent it; unkept: its answer was withheld because nothing could be kept.
 FROM matched |> WHERE heard
 |> SELECT row_id, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
-     lns_life, stale_life, stale, is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire,
+     is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire,
      join_eui, join_eui_no, dev_nonce, f_port, confirmed,
      confirmed OR adr_ack_req OR link_check OR device_time AS requests_answer, adr,
      genuine, dev_eui, dev_eui_no, session, f_cnt, copy, sent_us, outcome
@@ -128,9 +130,11 @@ FROM matched |> WHERE heard
      coalesce(outcome.answer = 'Suppressed'
        AND exists(faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE}))
        AND (NOT several OR coalesce(outcome.level2 != 'NotOwner', true)), false) AS unkept
-|> SET lns_life = if(several, CAST(size(filter(restarts, one -> one.t_us <= t_us
-       AND one.lns = lns)) AS BIGINT), lns_life),
-     asks = asks OR lns_count > 1, retention_us = coalesce(retention_us, {RETENTION_US}),
+|> EXTEND filter(coalesce(restarts, array()), one -> one.t_us <= t_us) AS begun
+|> EXTEND filter(begun.f_cnt_up, one -> one IS NOT NULL) AS brought,
+     CAST(size(filter(begun, one -> NOT several OR one.lns = lns)) AS BIGINT) AS lns_life
+|> EXTEND CAST(size(brought) AS BIGINT) AS stale_life, try_element_at(brought, -1) AS stale
+|> SET asks = asks OR lns_count > 1, retention_us = coalesce(retention_us, {RETENTION_US}),
      session = coalesce(session, owner_session, 0),
      f_cnt = if(short, f_cnt_wire, coalesce(f_cnt, f_cnt_wire)),
      -- Forged frames stand in the line of the device whose address they bear.
@@ -148,7 +152,7 @@ FROM matched |> WHERE heard
 |> SET restarts = if(several, restarts, NULL), faults = if(several, faults, NULL),
      orphans = if(several, orphans, NULL)
 |> DROP owner_session, own_lns, lns_count, had_outage, has_failure, requests, dwells, adr, dev_addr,
-     device"""
+     device, begun, brought"""
 
 # Arrivals tell who claims first, but for those so close together that the way from the tap to the
 # store decides. Two receptions race if they are of one session, at different servers, and at most
@@ -445,7 +449,7 @@ FROM worth
 
 _RECEPTIONS = f"""
 -- One row per reception: all that is known of it.
-SELECT m.* EXCEPT (lns_life, session, f_cnt, dev_eui_no, sent_us),
+SELECT m.* EXCEPT (session, f_cnt, dev_eui_no, sent_us),
   o.* EXCEPT ({_OF_RECEPTION})
 FROM (SELECT * FROM matched WHERE heard) AS m JOIN oracle AS o ON m.row_id = o.row_id"""
 

@@ -1,6 +1,5 @@
 """What lines do the captures hold, to which case does each belong, and what befell each case?"""
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import and_
@@ -9,17 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.score.schema import CAPTURE, KINDS
+from bench.spark.cut import literal
 
 STALL_US_MAX = 50_000
 """A host that stood still for longer than this, in µs, has disturbed what it played."""
 # The order of everything that happened in a run. Equal times are put in order as the plain-Python
 # reading of a capture does it.
 ARRIVAL = "t_us, source, seq"
-# The night of a run: the date at the head of its name.
-NIGHT = r"""if(run RLIKE r'^\d{8}T', concat_ws('-', left(run, 4), substr(run, 5, 2),
-    substr(run, 7, 2)), 'undated')"""
-# What Hadoop's file system reads as a pattern in a path.
-_PATTERN = re.compile(r"[\\{}\[\]*?]")
 _HEAD = ("case", "kind", "t_us", "source", "seq")
 
 
@@ -41,17 +36,6 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         .select("run", F.when(whole, F.col("said")).alias("said"), "text")
         .select("run", "said.*", "text")
     )
-
-
-def literal(path: str) -> str:
-    """A path as Spark takes it for this one file, and not for a pattern of names."""
-    return _PATTERN.sub(r"\\\g<0>", path)
-
-
-def night_of(run: str) -> str:
-    """The date at the head of a run's name; "undated" where there is none."""
-    found = re.match(r"(\d{4})(\d{2})(\d{2})T", run)
-    return "-".join(found.groups()) if found else "undated"
 
 
 def columns_of(names: Iterable[str]) -> str:

@@ -22,33 +22,21 @@ def sentence(status: str, upstream: str, reason: str, answer: str) -> str:
 
 
 _TEXTS = f"""
--- The uplinks that left a tap, with what restarts of servers in its case did before: lns_life
--- counts the restarts, stale_life those that brought an older counter back, stale is the counter
--- that the last of these brought. A server that several cases share starts anew for none of them.
-FROM (
-  SELECT run, case, {ARRIVAL}, true AS is_restart, f_cnt_up AS brought, NULL AS station,
-    NULL AS text, NULL AS origin, NULL AS held_us
-  FROM case_lns WHERE event = 'restart'
-  UNION ALL
-  SELECT run, case, {ARRIVAL}, false, NULL, station, text, origin, held_us
-  FROM station_text WHERE direction = 'up' AND NOT coalesce(dropped, false))
-|> SELECT * EXCEPT (brought), count_if(is_restart) OVER so_far AS lns_life,
-     count(brought) OVER so_far AS stale_life, last(brought) IGNORE NULLS OVER so_far AS stale
-   WINDOW so_far AS (PARTITION BY run, case ORDER BY {ARRIVAL} {SO_FAR})
-|> WHERE NOT is_restart |> DROP is_restart"""
+SELECT run, case, {ARRIVAL}, station, text, origin, held_us
+FROM station_text WHERE direction = 'up' AND NOT coalesce(dropped, false)"""
 
 _HEARD = f"""
--- One row per frame that a station delivered. copy counts the receptions of a frame in a case from
--- 0, turn those with the same station and xtime. What is known of the sender comes from the latest
--- transmission of the very same bytes in the case: a replayed frame finds its original, altered
--- bytes find nothing and are not genuine; sent_us is when it was sent. EUIs stand
--- beside their text as numbers.
-FROM texts_heard
-|> LEFT JOIN (
-     SELECT run, case, upper(phy) AS phy, sort_array(collect_list(struct(t_us, genuine, dev_eui,
-       session, f_cnt, transmission))) AS sendings
-     FROM radio_transmit WHERE direction = 'up' GROUP BY ALL) USING (run, case, phy)
-|> EXTEND try_element_at(filter(sendings, one -> one.t_us <= texts_heard.t_us), -1) AS latest
+-- One row per frame of a station that left its tap. copy counts the receptions of a frame in a case
+-- from 0, turn those with the same station and xtime. What is known of the sender comes from the
+-- latest transmission of the very same bytes in the case: a replayed frame finds its original,
+-- altered bytes find nothing and are not genuine; sent_us is when it was sent. EUIs stand beside
+-- their text as numbers.
+SELECT h.*, try_element_at(filter(sendings, one -> one.t_us <= h.t_us), -1) AS latest
+FROM texts_heard AS h LEFT JOIN (
+  SELECT run, case, upper(phy) AS phy, sort_array(collect_list(struct(t_us, genuine, dev_eui,
+    session, f_cnt, transmission))) AS sendings
+  FROM radio_transmit WHERE direction = 'up' GROUP BY ALL) AS s
+ON h.run = s.run AND h.case <=> s.case AND h.phy = s.phy
 |> EXTEND if(latest.genuine, latest, NULL) AS sent
 |> EXTEND sent IS NOT NULL AS genuine, coalesce(join_dev_eui, sent.dev_eui) AS dev_eui,
      sent.session AS session, sent.f_cnt AS f_cnt, sent.transmission AS transmission,
@@ -57,7 +45,7 @@ FROM texts_heard
      row_number() OVER (PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL}) AS turn
 |> EXTEND {eui_no("dev_eui")} AS dev_eui_no, {eui_no("join_eui")} AS join_eui_no,
      {eui_no("station")} AS station_no
-|> DROP sendings, latest, sent"""
+|> DROP latest, sent"""
 
 _OUTCOMES = f"""
 -- One row per outcome; turn counts those with the same station and xtime in a case.

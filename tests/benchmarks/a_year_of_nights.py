@@ -21,10 +21,10 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from bench.lake.lake import NIGHT
+from bench.lake.tables import RUNS, TABLES
 from bench.score.job import score
-from bench.score.read import NIGHT
-from bench.score.tables import RUNS, TABLES
-from bench.spark import Profile, session
+from bench.spark.session import Profile, session
 from tests.bench.score.conftest import write_run
 from tests.bench.score.test_job import case, good
 

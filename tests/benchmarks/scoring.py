@@ -120,7 +120,7 @@ def score_with_spark(path: Path) -> dict[str, Any]:
     from pyspark import SparkContext
 
     from bench.score.oracle import with_status
-    from bench.spark import session
+    from bench.spark.session import session
 
     began = perf_counter()
     with session(f"local[{CORES}]", memory=HEAP, shuffle_partitions=8) as spark:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.certificates import CLIENT, Authority
-from bench.score.read import literal
+from bench.spark.cut import literal
 from bench.traffic import read
 from bench.traffic.recording import TrafficError
 from lns.complaints import without_controls

@@ -13,17 +13,17 @@ LATENCY = "tests/bench/host/test_latency.py"
 MUTANTS = (
     Mutant(
         "two processes make one archive of classes",
-        "bench/spark.py",
+        "bench/spark/java.py",
         "fcntl.LOCK_EX | fcntl.LOCK_NB",
         "fcntl.LOCK_SH | fcntl.LOCK_NB",
-        "tests/bench/test_spark.py",
+        "tests/bench/spark/test_java.py",
     ),
     Mutant(
         "an archive of classes that is being built belongs to nobody",
-        "bench/spark.py",
+        "bench/spark/java.py",
         "        os.set_inheritable(taken, True)",
         "        os.set_inheritable(taken, False)",
-        "tests/bench/test_spark.py",
+        "tests/bench/spark/test_java.py",
     ),
     Mutant(
         "a fork is nobody's child",

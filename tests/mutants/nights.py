@@ -8,10 +8,10 @@ AGREEMENT = "tests/bench/score/test_agreement.py"
 MUTANTS = (
     Mutant(
         "a table that nobody waits for is made first",
-        "bench/score/cut.py",
+        "bench/spark/cut.py",
         "name = ready.pop()",
         "name = ready.pop(0)",
-        "tests/bench/score/test_cut.py",
+        "tests/bench/spark/test_cut.py",
     ),
     Mutant(
         "a copy that waits is older than what came meanwhile",

@@ -26,7 +26,7 @@ Line = tuple[str, int, str, dict[str, Any]]  # source, t_us, kind, fields
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """A session tuned for a quick start; `score` borrows it."""
-    from bench.spark import Profile, session
+    from bench.spark.session import Profile, session
 
     with session("local[2]", profile=Profile.QUICK_START, compiled=False, records=False) as spark:
         yield spark

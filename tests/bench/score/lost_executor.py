@@ -19,7 +19,7 @@ import pyspark
 import pytest
 
 from bench.cli.output import ExitCode
-from bench.spark import java_runtime
+from bench.spark.java import java_runtime
 
 pytestmark = pytest.mark.timeout(3600)
 

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.cli.output import ExitCode
 from bench.cli.program import main
-from bench.score.lake import Lake, LakeBusy, writing
-from bench.score.tables import OF_NIGHTS, RUNS, TABLES
+from bench.lake.lake import Lake, LakeBusy, writing
+from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
 from tests.bench.score.conftest import Rescored, Scored
 from tests.pages import ROOT
 
@@ -165,7 +165,7 @@ def test_one_process_at_a_time_writes_to_a_lake(
 
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    text = f"from bench.score.lake import writing\nwriting({str(tmp_path)!r}).__enter__()"
+    text = f"from bench.lake.lake import writing\nwriting({str(tmp_path)!r}).__enter__()"
     subprocess.run([sys.executable, "-c", text], check=True)
     with writing(str(tmp_path)):
         assert (tmp_path / ".lock").read_text().startswith("process ")

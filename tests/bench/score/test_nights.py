@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from bench.lake.lake import Lake, night_of
+from bench.lake.tables import OF_NIGHTS, TABLES
 from bench.night.comparison import compared
 from bench.night.memory import remembered
 from bench.night.record import record_of
-from bench.score.lake import Lake
 from bench.score.nights import remember
-from bench.score.read import night_of
-from bench.score.tables import OF_NIGHTS, TABLES
 from tests.bench.night.test_morning import WORDS
 from tests.bench.night.written_nights import write_night
 from tests.sizes import size

@@ -61,7 +61,13 @@ def test_the_oracle_agrees_with_the_model_on_random_histories(scored: Scored) ->
     }  # fmt: skip
 
 
-WORDS_AND_BOOKS = ("bench.spark", "bench.capture.", "bench.verdict.owner", "bench.night.")
+WORDS_AND_BOOKS = (
+    "bench.spark.",
+    "bench.lake.",
+    "bench.capture.",
+    "bench.verdict.owner",
+    "bench.night.",
+)
 
 
 def test_the_oracle_shares_no_code_with_the_network_server() -> None:

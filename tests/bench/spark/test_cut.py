@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.score.cut import side_by_side
+from bench.spark.cut import side_by_side
 
 NAMES = "abcdefgh"
 NEEDS = st.fixed_dictionaries(

@@ -22,12 +22,14 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from bench.spark import is_local
+from bench.spark.session import is_local
 
 # One plans while others wait for their tasks; more than that is planned too early.
 _MADE_SIDE_BY_SIDE = 3
 T = TypeVar("T")
 _READ = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
+# What Hadoop's file system reads as a pattern in a path.
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +230,11 @@ def rows_of(spark: SparkSession, types: str, rows: Sequence[Mapping[str, object]
     """A few rows of this process with these columns (SQL); what a row does not have is null."""
     text = f"SELECT inline(from_json(:rows, 'ARRAY<STRUCT<{types}>>')) LIMIT {len(rows)}"
     return spark.sql(text, args={"rows": json.dumps(rows)})
+
+
+def literal(path: str) -> str:
+    """A path as Spark takes it for this one file, and not for a pattern of names."""
+    return _PATTERN.sub(r"\\\g<0>", path)
 
 
 def _reads(query: str | Fold) -> set[str]:

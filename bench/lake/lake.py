@@ -11,6 +11,7 @@ rows in one file. What a crash left in both places is taken out of the first one
 import fcntl
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,14 +21,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.night.record import build_of, exit_code
-from bench.score.cut import rows_of
-from bench.score.read import NIGHT, literal, night_of
-from bench.score.tables import RUNS, TABLES
-from bench.spark import is_local
+from bench.lake.tables import RUNS, TABLES
+from bench.spark.cut import literal, rows_of
+from bench.spark.session import is_local
 
 _PARTITIONS = ("night", "run")
 _LOCK = ".lock"
 _UNDATED = "undated"
+# The night of a run: the date at the head of its name.
+NIGHT = r"""if(run RLIKE r'^\d{8}T', concat_ws('-', left(run, 4), substr(run, 5, 2),
+    substr(run, 7, 2)), 'undated')"""
 
 
 class LakeBusy(Exception):
@@ -67,6 +70,12 @@ def local_path(uri: str) -> Path | None:
     if uri.startswith("file:"):
         return Path("/" + uri.removeprefix("file:").lstrip("/"))
     return None if "://" in uri or uri.startswith("hdfs:") else Path(uri).absolute()
+
+
+def night_of(run: str) -> str:
+    """The date at the head of a run's name; "undated" where there is none."""
+    found = re.match(r"(\d{4})(\d{2})(\d{2})T", run)
+    return "-".join(found.groups()) if found else "undated"
 
 
 def run_rows(
