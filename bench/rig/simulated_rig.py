@@ -21,7 +21,8 @@ from bench.rig.memory_application import MemoryApplication
 from bench.rig.provisioning import Provisioned, kept_for_inspector
 from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryDevices, MemoryStations
-from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, TextLink
+from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
 from lns.clock import StoreUnavailable, now_us
 from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile

@@ -13,7 +13,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, TextLink
+from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.wire import is_reception, json_of
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui

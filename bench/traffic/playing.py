@@ -15,8 +15,8 @@ from typing import Protocol
 from bench.capture import Record
 from bench.chance import stream
 from bench.rig.application import Outboxes
-from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
-from bench.station.tap import Tap
+from bench.station import LinkClosed, TextLink
+from bench.station.tap import MemoryLink, Tap, link_pair
 from bench.traffic.recording import Device, Hearing, Log, Step, Uplink, steps
 from bench.verdict.case import Case
 from bench.verdict.expectation import Due, Verdict, words

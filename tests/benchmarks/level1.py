@@ -17,7 +17,7 @@ from time import perf_counter, thread_time
 from cachetools import TTLCache
 
 from bench import clock
-from bench.station import link_pair
+from bench.station.tap import link_pair
 from lns.dedup.concentrator import RETENTION_US, DataKey, Sightings
 from lns.lorawan.crypto import Direction, SessionKeys, data_mic
 from lns.lorawan.frame import MType, build_data

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from bench.chance import stream
 from bench.clock import run
-from bench.station import MemoryLink, link_pair
+from bench.station.tap import MemoryLink, link_pair
 from lns.clock import now_us, utc_counted_from
 from lns.dedup.claim import Claims, OnOutage
 from lns.dedup.claiming import SharedSessions

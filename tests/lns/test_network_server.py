@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bench.clock import run
-from bench.station import link_pair
+from bench.station.tap import link_pair
 from lns.clock import now_us
 from lns.connections import Connections
 from lns.dedup.claim import Level2

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bench.station import link_pair
+from bench.station.tap import link_pair
 from lns.connections import COMPLAINTS_MAX
 from lns.station.spelling import xtime_report_text
 from tests.lns.served_network import WEST, Network, serve, uplink, wait

@@ -3,7 +3,8 @@ import asyncio
 import pytest
 
 from bench.clock import run
-from bench.station import LinkClosed, link_pair
+from bench.station import LinkClosed
+from bench.station.tap import link_pair
 from lns.clock import now_us
 
 

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from bench.clock import run
-from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, TextLink
 from bench.station.switchboard import Party, Switchboard
+from bench.station.tap import MemoryLink, link_pair
 from lns.lorawan.identifiers import Eui, eui
 
 STATION = eui("0016C001F1500001")

@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from bench.clock import run
-from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
-from bench.station.tap import Tap
+from bench.station import LinkClosed, TextLink
+from bench.station.tap import MemoryLink, Tap, link_pair
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.station.messages import Updf, UpInfo, parse_up

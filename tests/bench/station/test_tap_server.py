@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from websockets.asyncio import client
 
-from bench.station import LinkClosed, TextLink, link_pair
-from bench.station.tap import Tap
+from bench.station import LinkClosed, TextLink
+from bench.station.tap import Tap, link_pair
 from bench.station.web_socket import StationLinks, TapServer, WebSocketLink, connect, discover
 from lns.lorawan.identifiers import Eui
 from tests.looped import on_a_loop

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.clock import run
-from bench.station import LinkClosed, MemoryLink, TextLink, link_pair
+from bench.station import LinkClosed, TextLink
+from bench.station.tap import MemoryLink, link_pair
 from bench.virtual import station_words as words
 from bench.virtual.air import Heard, Links, Medium
 from bench.virtual.virtual_station import VirtualStation
