@@ -13,7 +13,7 @@ Direction: TypeAlias = Literal["up", "down"]
 
 @dataclass(frozen=True, slots=True)
 class Transmission:
-    """One frame sent once by one radio; `number` is unique on this medium."""
+    """One frame sent once by one radio, until `end_us`; `number` is unique on this medium."""
 
     number: int
     direction: Direction
@@ -24,17 +24,6 @@ class Transmission:
     data_rate: Modulated
     start_us: int
     airtime_us: int
+    end_us: int
     power_dbm: int
     origin: str
-
-    @property
-    def end_us(self) -> int:
-        return self.start_us + self.airtime_us
-
-    def disturbs(self, other: "Transmission") -> bool:
-        """Whether it uses the same frequency and modulation, in the same direction."""
-        return (
-            self.freq_hz == other.freq_hz
-            and self.data_rate == other.data_rate
-            and self.direction == other.direction
-        )

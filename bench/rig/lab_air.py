@@ -107,7 +107,7 @@ class LabAir:
         )  # fmt: skip
         transmission = Transmission(
             number, "up", dev_eui, known.phy, message.freq_hz, message.dr, data_rate,
-            one.since_us - airtime_us, airtime_us, 0, "device",
+            one.since_us - airtime_us, airtime_us, one.since_us, 0, "device",
         )  # fmt: skip
         if known.session is None or known.f_cnt >= known.session.f_cnt_up:
             device.book.sent(known)

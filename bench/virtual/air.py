@@ -305,6 +305,8 @@ class Medium:
         if data_rate is None:
             raise ValueError(f"{self.plan.name}: DR{dr} is not defined")
         self._numbers += 1
+        start_us = now_us() if start_us is None else start_us
+        airtime_us = time_on_air_us(data_rate, len(phy), crc=direction == "up")
         transmission = Transmission(
             number=self._numbers,
             direction=direction,
@@ -313,8 +315,9 @@ class Medium:
             freq_hz=freq_hz,
             dr=dr,
             data_rate=data_rate,
-            start_us=now_us() if start_us is None else start_us,
-            airtime_us=time_on_air_us(data_rate, len(phy), crc=direction == "up"),
+            start_us=start_us,
+            airtime_us=airtime_us,
+            end_us=start_us + airtime_us,
             power_dbm=power_dbm,
             origin=origin,
         )
@@ -389,7 +392,7 @@ class Medium:
             return "cut"
         if rssi_dbm < sensitivity_dbm(transmission.data_rate):
             return "faded"
-        disturbing = [other for other in frame.overlaps if other.disturbs(transmission)]
+        disturbing = [other for other in frame.overlaps if _disturbs(other, transmission)]
         return spoilt(
             rssi_dbm,
             is_busy=any(other.sender == receiver for other in frame.overlaps),
@@ -404,6 +407,13 @@ class Medium:
         return self.links.rssi_dbm(
             transmission.sender, receiver, transmission.power_dbm, transmission.number
         )
+
+
+def _disturbs(one: Transmission, other: Transmission) -> bool:
+    """Whether they use the same frequency and modulation, in the same direction."""
+    return (one.freq_hz, one.data_rate, one.direction) == (
+        other.freq_hz, other.data_rate, other.direction,
+    )  # fmt: skip
 
 
 def _described(transmission: Transmission, facts: dict[str, object]) -> dict[str, object]:

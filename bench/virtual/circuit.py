@@ -235,6 +235,7 @@ def _transmission(emission: Emission, dr: int, *, is_uplink: bool) -> Transmissi
         data_rate=emission.modulation.data_rate,
         start_us=emission.start_us,
         airtime_us=emission.airtime_us,
+        end_us=emission.end_us,
         power_dbm=emission.power_dbm,
         origin="device" if is_uplink else "station",
     )

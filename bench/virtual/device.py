@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.device.at_session import Console, leave
+from bench.device.at_session import leave
 from bench.device.interfaces import Abp, CommandRefused, Joining, Otaa, Sent
 from bench.transmission import Eui
 from bench.virtual.air import Medium
@@ -184,7 +184,7 @@ class VirtualDevice:
         self.activation = activation
         self.write: Callable[[bytes], None] = self._print
         self.spawn: Callable[[Coroutine[Any, Any, None]], None] = self._wait_for
-        self._console = Console(name, dev_eui, record)
+        self._record = record
         self._last_line = ""
         self._waiting: list[Coroutine[Any, Any, None]] = []
         self._booting = 0
@@ -276,7 +276,7 @@ class VirtualDevice:
         """
         if confirmed is not (self._nvm.get("CFM", "0") == "1"):
             self._type(f"AT+CFM={int(confirmed)}")
-        self._console.command(f"AT+SEND={port}:{payload.hex().upper()}")
+        self._write_down("command", f"AT+SEND={port}:{payload.hex().upper()}")
         self._radio.power_on()
         status = self._network.traffic.take(payload, port, confirmed=confirmed)
         self._print(status.encode())
@@ -291,7 +291,7 @@ class VirtualDevice:
         With memory, session, counters and nonces are kept. Without, an OTAA device must join
         again and an ABP device starts its counters anew; nonces are kept unless `forget_nonces`.
         """
-        self._console.command("ATZ")
+        self._write_down("command", "ATZ")
         if forget_nonces:
             self._network.forget_nonces()
         await self._boot(memory=memory)
@@ -314,7 +314,7 @@ class VirtualDevice:
         self._rui3.boot()
 
     def _type(self, command: str) -> None:
-        self._console.command(command)
+        self._write_down("command", command)
         self._radio.power_on()
         self._rui3.hear(f"{command}\r".encode())
         self._insist_on_ok()
@@ -327,7 +327,11 @@ class VirtualDevice:
         for line in data.decode("latin-1").splitlines():
             if line:
                 self._last_line = line
-                self._console.line(line)
+                self._write_down("line", line)
+
+    def _write_down(self, what: str, text: str) -> None:
+        fields: dict[str, object] = {"dev_eui": self.dev_eui, "text": text}
+        self._record(f"device-{self.name}", f"device.{what}", fields)
 
     def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:
         self._waiting.append(work)

@@ -336,7 +336,7 @@ class DistantMedium(Medium):
             number=self._heard_frames, direction="up", sender=Eui(""), phy=emission.phy,
             freq_hz=modulation.freq_hz, dr=dr, data_rate=modulation.data_rate,
             start_us=emission.start_us, airtime_us=emission.airtime_us,
-            power_dbm=emission.power_dbm, origin="device",
+            end_us=emission.end_us, power_dbm=emission.power_dbm, origin="device",
         )  # fmt: skip
         print(f"INFO: RX {modulation.freq_hz / 1e6:.1f}MHz DR{dr} {len(emission.phy)} bytes")
         heard = Heard(transmission, caught.rssi_dbm, caught.snr_db, emission.end_us)

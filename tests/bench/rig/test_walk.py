@@ -15,16 +15,13 @@ ANSWERED = Table("""
 """)
 
 PASSED = (
-    "device/at_session",
     "rig/application",
     "rig/case_setup",
     "rig/expect",
     "rig/rig",
     "rig/simulated_rig",
     "rig/virtual_air",
-    "station",
     "station/tap",
-    "transmission",
     "verdict/case",
     "verdict/evidence",
     "verdict/expectation",
