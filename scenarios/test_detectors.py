@@ -7,7 +7,7 @@ Exact times need a virtual clock. Messages that no server would send are the ben
 import pytest
 
 from bench.clock import minutes, seconds
-from bench.rig.expect import Injected
+from bench.rig.case_setup import Injected
 from lns.delivery import ConfigurationError
 from scenarios.words import FIRST
 

@@ -32,7 +32,7 @@ from bench.cli.output import MEANINGS
 from bench.cli.program import COMMANDS
 from bench.lake.tables import TABLES
 from bench.plan.needs import Abilities, board, from_json, lacking
-from bench.rig.expect import Expectations
+from bench.rig.case_setup import Expectations
 from bench.rig.interfaces import RigDevice, RigStation
 from bench.rig.rig import Rig
 from bench.run.run_record import PLAN

@@ -17,7 +17,8 @@ from bench.rig.process_bench import ProcessBench
 from bench.rig.processes import ProcessServers, ProcessStore
 from bench.rig.provisioning import PAYLOAD, Provisioned
 from bench.rig.rig import Rig
-from bench.rig.virtual_air import MemoryDevice, MemoryDevices, SoftwareStations, firmware_of
+from bench.rig.simulated_rig import MemoryDevice, MemoryDevices
+from bench.rig.virtual_air import SoftwareStations, firmware_of
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import Tap
 from bench.virtual.device import Board

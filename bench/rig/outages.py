@@ -11,8 +11,7 @@ from bench.device.interfaces import Sent
 from bench.host.program import ConsumerDied
 from bench.plan.needs import Item, needs
 from bench.rig.application import PUBLISHED
-from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.expect import Injected, Named, which
+from bench.rig.case_setup import LNS, CaseSetup, Injected, Named, which
 from bench.rig.interfaces import (
     DEFAULTS_US,
     Application,

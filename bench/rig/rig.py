@@ -1,7 +1,7 @@
 """What may a scenario do: send, spoil, replay, restart, wait, expect?
 
 Every verb has its name here, over five parts (`bench.rig.interfaces`). Of some the promise stands
-with their kind: `expect`, `stations`, `outages`. A scenario never asks which rig it is on.
+with their kind: `case_setup`, `stations`, `outages`. A scenario never asks which rig it is on.
 """
 
 import asyncio
@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from bench.chance import stream
 from bench.inspection.inspector import REQUEST, Inspector
 from bench.plan.needs import Item, needs
-from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.expect import Expectations
+from bench.rig.case_setup import LNS, CaseSetup, Expectations
 from bench.rig.interfaces import (
     CaseStation,
     Parts,

@@ -1,4 +1,4 @@
-"""The parts of a rig in this process: servers, store; and the rig that is made of such parts."""
+"""The parts of a rig in this process: devices, servers, store; and the rig made of such parts."""
 
 import asyncio
 from collections import defaultdict
@@ -11,19 +11,31 @@ from msgspec.structs import replace
 
 from bench.capture import Record
 from bench.chance import Repeating, stream
+from bench.device.interfaces import Joining, Sent
 from bench.host.lns_process import alive, device_tables
 from bench.inspection.kept import Kept
 from bench.rig.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
 from bench.rig.disk_outbox import DiskOutbox
-from bench.rig.interfaces import NetworkServer, Parts, Servers, Store, Wire, capabilities_of
+from bench.rig.interfaces import (
+    CaseDevice,
+    Devices,
+    NetworkServer,
+    Parts,
+    Servers,
+    Store,
+    Wire,
+    capabilities_of,
+)
 from bench.rig.memory_application import MemoryApplication
-from bench.rig.provisioning import Provisioned, kept_for_inspector
+from bench.rig.provisioning import PAYLOAD, Provisioned, kept_for_inspector
 from bench.rig.rig import Rig
-from bench.rig.virtual_air import MemoryDevices, MemoryStations
+from bench.rig.virtual_air import MemoryStations, firmware_of
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
+from bench.virtual.device import Asked, VirtualDevice
+from bench.virtual.session import Session as DeviceSession
 from lns.clock import StoreUnavailable, now_us
 from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
 from lns.dedup.claim import Bid, Claim
@@ -43,11 +55,90 @@ USUAL = {
     "on_outage": "open",
 }
 """What a configuration need not say: the server does so by itself."""
-# `SharedStore` is what the servers of one process share, `StoreWire` the way to it and what a fault
-# does to that, `FarStore` what a server sees of it.
 T = TypeVar("T")
 
 
+class MemoryDevice(CaseDevice):
+    """One virtual device that is asked directly."""
+
+    def __init__(self, provisioned: Provisioned, setup: CaseSetup) -> None:
+        self.provisioned = provisioned
+        self.setup = setup
+        self.firmware: VirtualDevice | None = None
+
+    @property
+    def dev_eui(self) -> Eui:
+        return self.provisioned.dev_eui
+
+    @property
+    def session(self) -> DeviceSession | None:
+        assert self.firmware is not None, "devices are switched on by the first act"
+        return self.firmware.session
+
+    @property
+    def dev_nonce(self) -> int:
+        assert self.firmware is not None, "devices are switched on by the first act"
+        return self.firmware.dev_nonce
+
+    async def start(self) -> None:
+        self.firmware = firmware_of(self.provisioned, self.setup, self.setup.record)
+
+    async def send(
+        self,
+        payload: bytes = PAYLOAD,
+        *,
+        confirmed: bool = False,
+        port: int = 2,
+        retries: int = 0,
+        transmissions: int = 1,
+    ) -> Sent:
+        firmware = await self._running()
+        if retries != firmware.retries:
+            firmware.set_retries(retries)
+        if transmissions > 1:
+            firmware.set_nb_trans(transmissions)
+        return await firmware.send(payload, port=port, confirmed=confirmed)
+
+    async def join(self) -> Joining:
+        firmware = await self._running()
+        await firmware.join()
+        assert firmware.last_join is not None
+        return firmware.last_join
+
+    async def set_adr(self, adr: bool) -> None:
+        (await self._running()).set_adr(adr)
+
+    async def ask_time(self) -> None:
+        (await self._running()).ask(Asked.DEVICE_TIME)
+
+    async def ask_link(self) -> None:
+        (await self._running()).ask(Asked.LINK_CHECK)
+
+    async def restart(self, *, memory: bool) -> None:
+        firmware = await self._running()
+        await firmware.restart(memory=memory)
+
+    async def _running(self) -> VirtualDevice:
+        await self.setup.begin()
+        assert self.firmware is not None
+        return self.firmware
+
+
+class MemoryDevices(Devices):
+    capabilities = frozenset({"any port", "session kept by a failed join"})
+
+    def __init__(self, setup: CaseSetup) -> None:
+        self.setup = setup
+
+    def new(self, provisioned: Provisioned) -> CaseDevice:
+        return MemoryDevice(provisioned, self.setup)
+
+    def line_of(self, dev_eui: Eui, line: str) -> str | None:
+        return line
+
+
+# `SharedStore` is what the servers of one process share, `StoreWire` the way to it and what a fault
+# does to that, `FarStore` what a server sees of it.
 class SharedStore:
     """Sessions, DevNonces and claims of all network servers of a case, until it loses them.
 

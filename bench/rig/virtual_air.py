@@ -1,92 +1,25 @@
-"""Devices and stations in software, and the air between them: who hears whom?"""
+"""Stations in software, and the air between them and the devices: who hears whom?"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from bench.capture import Record
-from bench.device.interfaces import Abp, Joining, Otaa, Sent
+from bench.device.interfaces import Abp, Otaa
 from bench.plan.needs import Item
 from bench.rig.case_setup import CaseSetup
-from bench.rig.interfaces import CaseDevice, CaseStation, Devices, Frame, Stations
-from bench.rig.provisioning import FASTEST, PAYLOAD, Provisioned
+from bench.rig.interfaces import CaseStation, Frame, Stations
+from bench.rig.provisioning import FASTEST, Provisioned
 from bench.rig.stations import TappedStation, first_channel, last_heard_us, reception_text
 from bench.station import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
-from bench.virtual.device import Asked, Settings, VirtualDevice
+from bench.virtual.device import Settings, VirtualDevice
 from bench.virtual.lorawan.channel_plan import ChannelPlan
-from bench.virtual.session import Session
 from bench.virtual.transmitter import ConcentratorClock
 from bench.virtual.virtual_station import VirtualStation
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.uplink.registry import Activation, DeviceClass
-
-
-class MemoryDevice(CaseDevice):
-    """One virtual device that is asked directly."""
-
-    def __init__(self, provisioned: Provisioned, setup: CaseSetup) -> None:
-        self.provisioned = provisioned
-        self.setup = setup
-        self.firmware: VirtualDevice | None = None
-
-    @property
-    def dev_eui(self) -> Eui:
-        return self.provisioned.dev_eui
-
-    @property
-    def session(self) -> Session | None:
-        assert self.firmware is not None, "devices are switched on by the first act"
-        return self.firmware.session
-
-    @property
-    def dev_nonce(self) -> int:
-        assert self.firmware is not None, "devices are switched on by the first act"
-        return self.firmware.dev_nonce
-
-    async def start(self) -> None:
-        self.firmware = firmware_of(self.provisioned, self.setup, self.setup.record)
-
-    async def send(
-        self,
-        payload: bytes = PAYLOAD,
-        *,
-        confirmed: bool = False,
-        port: int = 2,
-        retries: int = 0,
-        transmissions: int = 1,
-    ) -> Sent:
-        firmware = await self._running()
-        if retries != firmware.retries:
-            firmware.set_retries(retries)
-        if transmissions > 1:
-            firmware.set_nb_trans(transmissions)
-        return await firmware.send(payload, port=port, confirmed=confirmed)
-
-    async def join(self) -> Joining:
-        firmware = await self._running()
-        await firmware.join()
-        assert firmware.last_join is not None
-        return firmware.last_join
-
-    async def set_adr(self, adr: bool) -> None:
-        (await self._running()).set_adr(adr)
-
-    async def ask_time(self) -> None:
-        (await self._running()).ask(Asked.DEVICE_TIME)
-
-    async def ask_link(self) -> None:
-        (await self._running()).ask(Asked.LINK_CHECK)
-
-    async def restart(self, *, memory: bool) -> None:
-        firmware = await self._running()
-        await firmware.restart(memory=memory)
-
-    async def _running(self) -> VirtualDevice:
-        await self.setup.begin()
-        assert self.firmware is not None
-        return self.firmware
 
 
 def firmware_of(provisioned: Provisioned, setup: CaseSetup, record: Record) -> VirtualDevice:
@@ -231,19 +164,6 @@ class SoftwareStation(TappedStation):
 
 def _ppm(eui: Eui) -> int:
     return (int(eui[-2:], 16) * 7) % 21 - 10
-
-
-class MemoryDevices(Devices):
-    capabilities = frozenset({"any port", "session kept by a failed join"})
-
-    def __init__(self, setup: CaseSetup) -> None:
-        self.setup = setup
-
-    def new(self, provisioned: Provisioned) -> CaseDevice:
-        return MemoryDevice(provisioned, self.setup)
-
-    def line_of(self, dev_eui: Eui, line: str) -> str | None:
-        return line
 
 
 class SoftwareStations(Stations):

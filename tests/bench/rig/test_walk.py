@@ -17,10 +17,8 @@ ANSWERED = Table("""
 PASSED = (
     "rig/application",
     "rig/case_setup",
-    "rig/expect",
     "rig/rig",
     "rig/simulated_rig",
-    "rig/virtual_air",
     "station/tap",
     "verdict/case",
     "verdict/evidence",
