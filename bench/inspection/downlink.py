@@ -13,11 +13,10 @@ from typing import Any
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us
 from bench.virtual.lorawan.channel_plan import OVERHEAD, ChannelPlan, Lora
+from bench.virtual.lorawan.commands import Cid, Command, from_network, link_adr
 from bench.virtual.lorawan.frames import (
     F_CNT_WIRE,
     UP,
-    Cid,
-    Command,
     DataFrame,
     JoinAccept,
     JoinRequest,
@@ -26,10 +25,8 @@ from bench.virtual.lorawan.frames import (
     clear_of_accept,
     counter_of,
     frame_mic,
-    from_network,
     join_mic,
     kind_of,
-    link_adr,
     read_data,
     read_join_accept,
 )

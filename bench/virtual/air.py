@@ -6,15 +6,24 @@ carry a CRC, downlinks none and inverted IQ, so that the two directions do not d
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from bench.capture import Record
 from bench.chance import stream
 from bench.transmission import Direction, Eui, Transmission
-from bench.virtual.lorawan.channel_plan import Fsk, Lora, Modulated, channel_plan, time_on_air_us
+from bench.virtual.lorawan.channel_plan import (
+    ChannelPlan,
+    Fsk,
+    Lora,
+    Modulated,
+    channel_plan,
+    time_on_air_us,
+)
 from lns.clock import now_us
+
+T = TypeVar("T")
 
 PUBLIC = "3444"
 """The sync word of public LoRaWAN networks, 0x34, as the register pair of an SX126x."""
@@ -230,6 +239,61 @@ def spoilt(rssi_dbm: float, *, is_busy: bool, others_dbm: Iterable[float]) -> st
     if any(rssi_dbm - other_dbm < CAPTURE_DB for other_dbm in others_dbm):
         return "collision"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One receive window: `slot` 1, 2 or C, when it opens and closes, and what it demodulates."""
+
+    slot: str
+    opens_us: int
+    closes_us: int
+    dr: int
+    freq_hz: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[T]):
+    content: T
+    slot: str
+    heard: Heard
+
+
+@dataclass(frozen=True, slots=True)
+class Listened(Generic[T]):
+    """What came of the windows; `gave_up`: another's frame in RX1 has kept RX2 closed."""
+
+    answer: Received[T] | None = None
+    gave_up: bool = False
+
+
+class MacRadio(Protocol):
+    """The radio of a device, as its MAC uses it. `unasked` is told what no window takes."""
+
+    unasked: Callable[[Heard, int, int], None]
+
+    def send(
+        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
+    ) -> Transmission:
+        """Put a frame on the air now."""
+
+    async def listen(
+        self,
+        windows: tuple[Window, Window],
+        believe: Callable[[Heard], T | None],
+        *,
+        gives_up_rx2: bool,
+    ) -> Listened[T]:
+        """The first frame that is believed; when all windows are over, none."""
+
+    async def sleep_until(self, when_us: int) -> None:
+        """Wait with the radio off."""
+
+    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
+        """Send and hear as this region has it, in a public network or a private one."""
+
+    def hear_always(self) -> None:
+        """Tell `unasked` what no window takes, from now on."""
 
 
 class Named(Protocol):

@@ -1,132 +1,168 @@
 """What does a virtual device do, from its console to its antenna?
 
-A board with RUI3 on the air of this process, with a person at its console, or a serial port. It
-keeps no duty cycle, unless its stack does, and sends nothing that it was not asked for.
+A board with RUI3 on the air of this process, with a person at its console, or a serial port, which
+`Board` has. It keeps no duty cycle, unless its stack does, and sends nothing that it was not asked
+for.
 """
 
 import asyncio
-import contextlib
-import os
-import tty
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.device.at_session import leave
 from bench.device.interfaces import Abp, CommandRefused, Joining, Otaa, Sent
-from bench.transmission import Eui
-from bench.virtual.air import Medium
-from bench.virtual.circuit import Circuit, ClassARadio, Nvm, Restarted
+from bench.transmission import Eui, Transmission
+from bench.virtual.air import Heard, Listened, Medium, Received, Window
 from bench.virtual.lorawan.channel_plan import ChannelPlan
-from bench.virtual.lorawan.frames import Cid, Command
-from bench.virtual.mac import Mac, MacSettings
+from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.mac import Circuit, Mac, MacSettings, Nvm
 from bench.virtual.rui3_console import BANDS, SUB_BAND_2_MASK, Rui3, Rui3Network
 from bench.virtual.rui3_traffic import Rui3Version
 from bench.virtual.session import LORAMAC_NODE, NEVER_COUNTED, Session, Stack
-
-READ_BYTES = 4096
-UNREAD_BYTES_MAX = 65_536
-"""What is kept for a reader who is behind; more is lost, as on a serial line without a reader."""
-
-
-class SerialPort(Protocol):
-    """The side of a serial port on which the board is."""
-
-    lost_bytes: int
-    """How much nobody has read in time."""
-
-    @property
-    def path(self) -> str:
-        """What the host opens."""
-
-    def plug(self) -> None:
-        """Give the host the port."""
-
-    def unplug(self) -> None:
-        """Take it away."""
-
-    def write(self, data: bytes) -> None:
-        """Say something to the host."""
-
-
-class Port:
-    """The USB side of one board; remembers what nobody has read yet.
-
-    `link`, if given, is a name for it that stays the same over `unplug` and `plug`. `received` is
-    given what the host writes. `lost_bytes`: how much nobody has read in time.
-    """
-
-    def __init__(self, link: Path | None, received: Callable[[bytes], None]) -> None:
-        self.lost_bytes = 0
-        self._path = ""
-        self._link = link
-        self._received = received
-        self._unread = bytearray()
-        self._master: int | None = None
-        self._slave: int | None = None
-
-    @property
-    def path(self) -> str:
-        return self._path if self._link is None else str(self._link)
-
-    def plug(self) -> None:
-        if self._master is not None:
-            return
-        self._master, self._slave = os.openpty()
-        # Held open by us too: without any opener a pty reports a hang-up, a port does not.
-        tty.setraw(self._slave)
-        os.set_blocking(self._master, False)
-        self._path = os.ttyname(self._slave)
-        if self._link is not None:
-            self._link.unlink(missing_ok=True)
-            self._link.symlink_to(self._path)
-        asyncio.get_running_loop().add_reader(self._master, self._readable)
-
-    def unplug(self) -> None:
-        if self._master is None or self._slave is None:
-            return
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._master)
-        loop.remove_writer(self._master)
-        if self._link is not None:
-            self._link.unlink(missing_ok=True)
-        os.close(self._master)
-        os.close(self._slave)
-        self._master = self._slave = None
-        self._unread.clear()
-
-    def write(self, data: bytes) -> None:
-        if self._master is not None:
-            self._unread += data
-            self._flush()
-
-    def _readable(self) -> None:
-        assert self._master is not None
-        with contextlib.suppress(BlockingIOError):
-            self._received(os.read(self._master, READ_BYTES))
-
-    def _flush(self) -> None:
-        if self._master is None:
-            return
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(BlockingIOError):
-            while self._unread:
-                del self._unread[: os.write(self._master, self._unread)]
-        if not self._unread:
-            loop.remove_writer(self._master)
-            return
-        over = len(self._unread) - UNREAD_BYTES_MAX
-        if over > 0:  # what is oldest waits in the pty already
-            del self._unread[-over:]
-            self.lost_bytes += over
-        loop.add_writer(self._master, self._flush)
-
+from lns.clock import now_us
 
 __all__ = ["Abp", "Asked", "Otaa", "Settings", "VirtualDevice"]
+
+T = TypeVar("T")
+TOLERANCE_US = 20_000
+"""How far from the opening of its window a downlink may start: a few symbols."""
+
+
+class Restarted(Exception):
+    """The device was reset while it waited."""
+
+
+@dataclass(slots=True)
+class _Listening(Generic[T]):
+    windows: tuple[Window, Window]
+    believe: Callable[[Heard], T | None]
+    gives_up_rx2: bool
+    answer: Received[T] | None = None
+    gave_up: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is listened to any more."""
+        return self.answer is not None or self.gave_up
+
+    def catching(self, transmission: Transmission) -> Window | None:
+        """The window in which a frame begins, if any."""
+        for window in self.windows:
+            is_near = abs(transmission.start_us - window.opens_us) <= TOLERANCE_US
+            tuned = (window.dr, window.freq_hz) == (transmission.dr, transmission.freq_hz)
+            if is_near and tuned:
+                return window
+        return None
+
+
+class ClassARadio:
+    """One device's radio: remembers the windows that are open now.
+
+    `unasked` is told every frame that no window takes, of a radio that is never off (class C).
+    """
+
+    def __init__(self, eui: Eui, medium: Medium) -> None:
+        self.eui = eui
+        self._medium = medium
+        self._listening: _Listening[Any] | None = None
+        self.unasked: Callable[[Heard, int, int], None] = lambda heard, dr, freq_hz: None
+        self._deaf_until_us = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self._restarted = False
+        medium.attach(self, hears="down")
+
+    def send(
+        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
+    ) -> Transmission:
+        return self._medium.transmit(
+            self.eui,
+            phy,
+            direction="up",
+            freq_hz=freq_hz,
+            dr=dr,
+            power_dbm=power_dbm,
+            facts=facts,
+        )
+
+    async def listen(
+        self,
+        windows: tuple[Window, Window],
+        believe: Callable[[Heard], T | None],
+        *,
+        gives_up_rx2: bool,
+    ) -> Listened[T]:
+        listening = self._listening = _Listening(windows, believe, gives_up_rx2)
+        try:
+            await self._wait(windows[1].closes_us)
+            while not listening.is_over and (end_us := self._catch_ends_us(listening)):
+                await self._wait(end_us)
+            return Listened(listening.answer, listening.gave_up)
+        finally:
+            self._listening = None
+
+    async def sleep_until(self, when_us: int) -> None:
+        await self._wait(when_us)
+
+    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
+        """There is one region on this air, and one network."""
+
+    def hear_always(self) -> None:
+        """It does."""
+
+    def power_on(self) -> None:
+        """Begin a command; a reset from before it is of no concern."""
+        self._restarted = False
+
+    def restart(self) -> None:
+        """Close the windows; whoever waits, now or next, gets Restarted."""
+        self._listening = None
+        self._restarted = True
+        self._wake()
+
+    def frame_heard(self, heard: Heard) -> None:
+        """Take a downlink, at its end; the medium calls it."""
+        # RX2 does not open while a frame of RX1 is being received, whoever it is for.
+        if heard.transmission.start_us < self._deaf_until_us:
+            return
+        listening = self._listening
+        window = None
+        if listening is not None and not listening.is_over:
+            window = listening.catching(heard.transmission)
+        if listening is None or window is None:
+            return self.unasked(heard, heard.transmission.dr, heard.transmission.freq_hz)
+        self._deaf_until_us = heard.end_us
+        content = listening.believe(heard)
+        if content is not None:
+            listening.answer = Received(content, window.slot, heard)
+        listening.gave_up = content is None and listening.gives_up_rx2
+        if listening.is_over:
+            self._wake()
+
+    async def _wait(self, until_us: int) -> None:
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_at(until_us / 1_000_000, self._wake)
+        try:
+            if not self._restarted:
+                await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+        if self._restarted:
+            raise Restarted
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _catch_ends_us(self, listening: _Listening[Any]) -> int | None:
+        now = now_us()
+        ends_us = [t.end_us for t in self._medium.ongoing("down") if listening.catching(t)]
+        return max((end_us for end_us in ends_us if end_us > now), default=None)
+
 
 BOOT_US = 500_000
 FIRMWARE = "RUI_4.1.0_RAK3172-H"
@@ -374,82 +410,3 @@ def _flash(
             nwk_s_key, app_s_key = keys.nwk_s_key.hex().upper(), keys.app_s_key.hex().upper()
             session = {"DEVADDR": dev_addr, "NWKSKEY": nwk_s_key, "APPSKEY": app_s_key}
             return {**flash, "NJM": "0", **session}
-
-
-# The other side of the wire: it hears bytes as a RAK3172 under RUI3 does, and writes what the
-# firmware says with RUI3's line ends.
-class Board:
-    """One board; `async with` plugs it in, and takes it away at the end.
-
-    `port` is the device path while it is plugged in; `link`, if given, a name that stays the same
-    over `unplug` and `plug`. One task per message under way, no thread. `new_port` makes another
-    port than a pty, one in memory; it is given what is to hear the host.
-    """
-
-    def __init__(
-        self,
-        make_firmware: Callable[[Record], VirtualDevice],
-        *,
-        link: Path | None = None,
-        new_port: Callable[[Callable[[bytes], None]], SerialPort] | None = None,
-    ) -> None:
-        self.firmware = make_firmware(lambda *_: None)  # whoever is at the port captures
-        hear = self.firmware.hear
-        self._port = Port(link, hear) if new_port is None else new_port(hear)
-        self.firmware.write, self.firmware.spawn = self._port.write, self._spawn
-        self._tasks: asyncio.TaskGroup | None = None
-        self._under_way: list[asyncio.Task[Any]] = []
-
-    @property
-    def port(self) -> str:
-        return self._port.path
-
-    @property
-    def lost_bytes(self) -> int:
-        return self._port.lost_bytes
-
-    @property
-    def last_sent(self) -> Sent | None:
-        return self.firmware.last_sent
-
-    @property
-    def last_join(self) -> Joining | None:
-        return self.firmware.last_join
-
-    async def __aenter__(self) -> "Board":
-        self._tasks = asyncio.TaskGroup()
-        await self._tasks.__aenter__()
-        self.plug()
-        return self
-
-    async def __aexit__(self, *raised: Any) -> None:
-        assert self._tasks is not None
-        self.unplug()
-        for task in self._under_way:
-            task.cancel()
-        await leave(self._tasks, *raised)
-
-    def plug(self) -> None:
-        """Give it a port; OSError when the host has none left."""
-        self._port.plug()
-
-    def unplug(self) -> None:
-        """Take the port away; the firmware goes on, as one with a battery does."""
-        self._port.unplug()
-
-    async def restart(self, memory: bool = True) -> None:
-        """Press the reset button, or with `memory=False` take the battery out; returns at the boot.
-
-        With memory session, counters and DevNonce are kept; without, an OTAA device must join again
-        and an ABP device counts anew.
-        """
-        await self.firmware.restart(memory=memory)
-
-    def set_nb_trans(self, transmissions: int) -> None:
-        self.firmware.set_nb_trans(transmissions)
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        assert self._tasks is not None, "a board is used inside `async with`"
-        task = self._tasks.create_task(work)
-        self._under_way.append(task)
-        task.add_done_callback(self._under_way.remove)

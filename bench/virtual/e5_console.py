@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.transmission import Transmission
-from bench.virtual.air import PRIVATE, PUBLIC, Caught, Emission, Modulation
-from bench.virtual.circuit import Circuit, sleep_until
+from bench.virtual.air import PRIVATE, PUBLIC, Caught, Emission, Modulation, Received
+from bench.virtual.chip_radio import sleep_until
 from bench.virtual.e5_settings import E5Memory, E5Refusal, E5Settings, Error, octets, require, whole
 from bench.virtual.lorawan.channel_plan import Lora
 from bench.virtual.lorawan.frames import Keys
-from bench.virtual.mac import Cycle, Mac, MacSettings, Received, Tries
+from bench.virtual.mac import Circuit, Cycle, Mac, MacSettings, Tries
 from bench.virtual.session import LORAMAC_44, NEVER_COUNTED, Downlink, Session, last_down
 from lns.clock import now_us
 
@@ -144,13 +144,7 @@ class E5Traffic:
         self._busy = False
         settings = memory.mac_settings()
         self._radio = circuit.radio
-        self._mac: Mac = Mac(
-            self._radio,
-            settings,
-            channel_chance=circuit.chance("channel"),
-            retry_chance=circuit.chance("retry"),
-            stack=STACK,
-        )
+        self._mac: Mac = Mac(circuit, settings, stack=STACK)
         self._use(settings)
         self._mac.heard_unasked = lambda received: self._tell_downlink("MSG", received)
 

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from bench.virtual.circuit import Nvm
 from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, Lora
-from bench.virtual.mac import MacSettings
+from bench.virtual.mac import MacSettings, Nvm
 
 
 class Error(IntEnum):

@@ -1,16 +1,20 @@
 """What does a LoRaWAN 1.0.x MAC of class A or C do between its application and its radio?
 
 One MAC for every board that is played: on virtual time, behind a console, in a process of its own.
-Which stack it plays it is told (`bench.virtual.session`).
+It is part of a `Circuit`, and plays the stack that it is told (`bench.virtual.session`).
 """
 
-from collections.abc import Callable, Sequence
+import json
+import os
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from bench.transmission import Transmission
-from bench.virtual.air import Heard
+from bench.virtual.air import Heard, MacRadio, Received, Window
+from bench.virtual.chip_radio import Radio
 from bench.virtual.lorawan.channel_plan import (
     EU868,
     RX2_AFTER_RX1_S,
@@ -19,18 +23,17 @@ from bench.virtual.lorawan.channel_plan import (
     Lora,
     UpChannel,
 )
-from bench.virtual.lorawan.frames import (
+from bench.virtual.lorawan.commands import (
     Cid,
     Command,
-    JoinAccept,
     LinkAdr,
     dev_status_ans,
     hertz,
-    join_request,
     link_adr,
     link_adr_ans,
-    read_join_accept,
+    masked_by,
 )
+from bench.virtual.lorawan.frames import JoinAccept, join_request, read_join_accept
 from bench.virtual.session import (
     ADR_ACK_DELAY,
     ADR_ACK_LIMIT,
@@ -45,8 +48,6 @@ from lns.clock import now_us
 
 SECOND_US = 1_000_000
 JOIN_DELAY_S = 5
-CHANNELS_OF_A_BANK = 16
-_FIRST_WIDE = 64
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,32 +115,6 @@ def own_mask(plan: ChannelPlan) -> frozenset[int] | None:
     return frozenset(SUB_BAND_2) if plan.downlinks_hz else None
 
 
-def masked_by(
-    settings: MacSettings, session: Session | None, wanted: LinkAdr, before: frozenset[int]
-) -> frozenset[int] | None:
-    """The channels after a ChMask; None where it names one that is not there, or is RFU.
-
-    ChMaskCntl 6 is all channels in EU868. In US915: 5 is sub-bands, 6 and 7 all or none of the
-    narrow channels beside the wide ones of the mask.
-    """
-    channels = settings.channels(session)
-    known = frozenset(number for number, channel in enumerate(channels) if channel is not None)
-    control = wanted.mask_control
-    bits = [bit for bit in range(CHANNELS_OF_A_BANK) if wanted.mask >> bit & 1]
-    if settings.plan.downlinks_hz and control in (5, 6, 7):
-        wide = [_FIRST_WIDE + bit for bit in bits if bit < 8]
-        in_sub_bands = [8 * bit + number for bit in bits if bit < 8 for number in range(8)]
-        narrow = {5: in_sub_bands, 6: range(_FIRST_WIDE), 7: ()}[control]
-        return frozenset((*narrow, *wide))
-    if not settings.plan.downlinks_hz and control == 6:
-        return known
-    if control > (4 if settings.plan.downlinks_hz else 0):
-        return None
-    bank = range(control * CHANNELS_OF_A_BANK, (control + 1) * CHANNELS_OF_A_BANK)
-    named = frozenset(bank[bit] for bit in bits)
-    return before - frozenset(bank) | named if named <= known else None
-
-
 _BATTERY_UNKNOWN = 255
 _KEEP = 15
 
@@ -195,19 +170,18 @@ def _link_adr(block: Sequence[LinkAdr], session: Session, settings: MacSettings)
 
     With ADR off only the mask is looked at, and done: everything else is granted and stays.
     """
-    channels = range(len(settings.channels(session)))
-    masked: frozenset[int] | None = frozenset(
-        channels if settings.masked is None else settings.masked
+    plan, channels = settings.plan, settings.channels(session)
+    known = frozenset(number for number, channel in enumerate(channels) if channel is not None)
+    masked: frozenset[int] | None = (
+        frozenset(range(len(channels))) if settings.masked is None else settings.masked
     )
     for one in block:
         if masked is not None:
-            masked = masked_by(settings, session, one, masked)
-    last, plan = block[-1], settings.plan
-    all_channels = settings.channels(session)
+            masked = masked_by(one, masked, known, has_sub_bands=bool(plan.downlinks_hz))
+    last = block[-1]
     dr = settings.dr if not settings.adr or last.dr == _KEEP else last.dr
     has_dr = any(
-        (channel := all_channels[number]) is not None and dr in channel.drs
-        for number in masked or ()
+        (channel := channels[number]) is not None and dr in channel.drs for number in masked or ()
     )
     has_power = not settings.adr or last.power in (*range(plan.power_index_max + 1), _KEEP)
     answer = link_adr_ans(power=has_power, dr=has_dr, mask=bool(masked))
@@ -263,67 +237,85 @@ def _dl_channel(body: bytes, session: Session, settings: MacSettings) -> bytes:
     return bytes([2 * is_there + is_within])
 
 
-T = TypeVar("T")
+class Nvm:
+    """The flash of one board: named values, in a file that is whole at every moment.
+
+    Without a file it is gone with the process.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._values: dict[str, Any] = {}
+        if file is not None and file.exists():
+            self._values = json.loads(file.read_text())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._values.get(name, default)
+
+    def put(self, **values: Any) -> None:
+        """Write values; on the disk once this returns."""
+        self._values.update(values)
+        self._write()
+
+    def erase(self, *kept: str) -> None:
+        self._values = {name: self._values[name] for name in kept if name in self._values}
+        self._write()
+
+    def _write(self) -> None:
+        if self._file is None:
+            return
+        made = self._file.with_suffix(".new")
+        made.touch(mode=0o600)  # there are keys in it
+        made.write_text(json.dumps(self._values, indent=1))
+        os.replace(made, self._file)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circuit:
+    """Flash, radio, chance, and the serial port (`write`).
+
+    `chip` is the radio without its MAC, None on an air that knows LoRaWAN only. `chance` has a
+    stream for each purpose. `spawn` begins something that ends with the next reset at the latest;
+    `reset` is that. `stack` is played instead of the one that the firmware has. `sends_unasked`: an
+    empty frame follows by itself, where the firmware does so. `keeps_session`: a join ends the
+    session before it only by a new one.
+    """
+
+    name: str
+    nvm: Nvm
+    radio: MacRadio
+    chip: Radio | None = None
+    chance: Callable[[str], Random]
+    write: Callable[[bytes], None]
+    spawn: Callable[[Coroutine[Any, Any, None]], None]
+    reset: Callable[[], None]
+    stack: Stack | None = None
+    sends_unasked: bool = True
+    keeps_session: bool = False
+
+    @property
+    def raw(self) -> Radio:
+        assert self.chip is not None, f"{self.name}: nothing but LoRaWAN is on this air"
+        return self.chip
+
+    def say(self, line: str) -> None:
+        self.write(line.encode("latin-1") + b"\r\n")
+
+
+class Firmware(Protocol):
+    """What runs on a board from one boot to the next reset."""
+
+    def boot(self) -> None:
+        """Begin; say what there is to say."""
+
+    def hear(self, data: bytes) -> None:
+        """Take bytes from the serial port."""
+
 
 _PREAMBLE_SYMBOLS = 6
 _CLOSING_US = 31_400
 """A window without a preamble closes after 6 symbols and this: RX2 at SF12, opened 2 s after the
 transmission, was seen to close after 2.228 s."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """One receive window: `slot` 1, 2 or C, when it opens and closes, and what it demodulates."""
-
-    slot: str
-    opens_us: int
-    closes_us: int
-    dr: int
-    freq_hz: int
-
-
-@dataclass(frozen=True, slots=True)
-class Received(Generic[T]):
-    content: T
-    slot: str
-    heard: Heard
-
-
-@dataclass(frozen=True, slots=True)
-class Listened(Generic[T]):
-    """What came of the windows; `gave_up`: another's frame in RX1 has kept RX2 closed."""
-
-    answer: Received[T] | None = None
-    gave_up: bool = False
-
-
-class MacRadio(Protocol):
-    """The radio of a device, as its MAC uses it. `unasked` is told what no window takes."""
-
-    unasked: Callable[[Heard, int, int], None]
-
-    def send(
-        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
-    ) -> Transmission:
-        """Put a frame on the air now."""
-
-    async def listen(
-        self,
-        windows: tuple[Window, Window],
-        believe: Callable[[Heard], T | None],
-        *,
-        gives_up_rx2: bool,
-    ) -> Listened[T]:
-        """The first frame that is believed; when all windows are over, none."""
-
-    async def sleep_until(self, when_us: int) -> None:
-        """Wait with the radio off."""
-
-    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
-        """Send and hear as this region has it, in a public network or a private one."""
-
-    def hear_always(self) -> None:
-        """Tell `unasked` what no window takes, from now on."""
 
 
 @dataclass(slots=True)
@@ -363,13 +355,7 @@ class Mac:
     """
 
     def __init__(
-        self,
-        radio: MacRadio,
-        settings: MacSettings,
-        *,
-        channel_chance: Random,
-        retry_chance: Random,
-        stack: Stack = LORAMAC_NODE,
+        self, circuit: Circuit, settings: MacSettings, *, stack: Stack = LORAMAC_NODE
     ) -> None:
         self.settings = settings
         self.stack = stack
@@ -378,12 +364,12 @@ class Mac:
         self.accept_was_refused = False
         self.heard_unasked: Callable[[Received[Downlink]], None] = lambda received: None
         self.free_us: dict[int, int] = {}
-        self._radio = radio
-        self._channel_chance = channel_chance
-        self._retry_chance = retry_chance
+        self._radio = circuit.radio
+        self._radio.unasked = self.hear_unasked
+        self._channel_chance = circuit.chance("channel")
+        self._retry_chance = circuit.chance("retry")
         self._last_freq_hz = 0
         self._sessions = 0
-        radio.unasked = self.hear_unasked
 
     @property
     def plan(self) -> ChannelPlan:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.virtual.air import Caught, Emission, Modulation
-from bench.virtual.circuit import Circuit, sleep_until
+from bench.virtual.chip_radio import sleep_until
 from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, channel_plan
 from bench.virtual.lorawan.frames import Keys
-from bench.virtual.mac import Mac, MacSettings
+from bench.virtual.mac import Circuit, Mac, MacSettings
 from bench.virtual.rui3_traffic import (
     ALIASES,
     GENERAL,
@@ -52,13 +52,7 @@ class Rui3Network:
         self._forget_what_must_be()
         self._radio = circuit.radio
         self._radio.hear_always()
-        self.mac = Mac(
-            self._radio,
-            _mac_settings(memory),
-            channel_chance=circuit.chance("channel"),
-            retry_chance=circuit.chance("retry"),
-            stack=stack,
-        )
+        self.mac = Mac(circuit, _mac_settings(memory), stack=stack)
         self.mac.join_nonce = int(memory.kept("join_nonce", 0))
         self._tune()
         if not memory.number("NJM"):

@@ -12,10 +12,10 @@ from typing import Any
 
 from bench.device.interfaces import Joining, Sent
 from bench.transmission import Eui, Transmission
-from bench.virtual.circuit import Circuit, Nvm
+from bench.virtual.air import Received
 from bench.virtual.crafted import Identity, join
-from bench.virtual.lorawan.frames import Cid, Command
-from bench.virtual.mac import Cycle, Mac, Received, Tries
+from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.mac import Circuit, Cycle, Mac, Nvm, Tries
 from bench.virtual.session import LORAMAC_44, Downlink, facts_of, uplink_in
 from lns.clock import now_us
 

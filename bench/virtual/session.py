@@ -6,17 +6,15 @@ from enum import StrEnum
 from bench.device.interfaces import Sent
 from bench.transmission import Eui
 from bench.virtual.lorawan.channel_plan import UpChannel
+from bench.virtual.lorawan.commands import Cid, Command, from_network
 from bench.virtual.lorawan.frames import (
     DOWN,
     F_OPTS_MAX,
-    Cid,
-    Command,
     JoinAccept,
     Kind,
     SessionKeyPair,
     counter_of,
     data_frame,
-    from_network,
     read_data,
     session_keys,
 )
@@ -177,6 +175,7 @@ class Session:
         self.unheard = 0
         payload = frame.clear(self.keys, f_cnt)
         is_for_mac = frame.f_port == 0
+        octets = payload if is_for_mac else frame.f_opts
         return Downlink(
             ack=frame.ack,
             confirmed=frame.confirmed,
@@ -184,7 +183,7 @@ class Session:
             f_cnt=f_cnt,
             f_port=frame.f_port,
             payload=b"" if is_for_mac else payload,
-            commands=from_network(payload if is_for_mac else frame.f_opts),
+            commands=from_network(octets) if octets else (),
         )
 
     def counters(self) -> dict[str, int]:

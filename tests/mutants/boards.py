@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 
 MAC = "bench/virtual/mac.py"
 OBEDIENCE = "bench/virtual/mac.py"
+COMMANDS = "bench/virtual/lorawan/commands.py"
 SETTINGS = "bench/virtual/mac.py"
 SESSION = "bench/virtual/session.py"
 STACK = "bench/virtual/session.py"
@@ -55,7 +56,7 @@ MUTANTS = (
     Mutant("a board keeps NbTrans 0", OBEDIENCE, "max(last.nb_trans, 1)", "last.nb_trans", STACKS),
     Mutant(
         "a board grants channels that are not there",
-        SETTINGS,
+        COMMANDS,
         "if named <= known else None",
         "if True else None",
         STACKS,
@@ -76,7 +77,7 @@ MUTANTS = (
     ),
     Mutant(
         "a board listens on after a foreign frame",
-        "bench/virtual/circuit.py",
+        "bench/virtual/device.py",
         "listening.gave_up = content is None and listening.gives_up_rx2",
         "listening.gave_up = False",
         STACKS,

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.chance import stream
-from bench.virtual.circuit import ChipRadio, Circuit, Firmware, Nvm, Radio
-from bench.virtual.device import Port, SerialPort
+from bench.virtual.board import Port, SerialPort
+from bench.virtual.chip_radio import ChipRadio, Radio
 from bench.virtual.e5_console import LoraE5
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_process import AirLine, open_air
 from bench.virtual.lab.lab_folder import live
+from bench.virtual.mac import Circuit, Firmware, Nvm
 from bench.virtual.rui3_console import Rui3
 from bench.virtual.rui3_traffic import Rui3Version
 

@@ -25,7 +25,6 @@ PASSED = (
     "verdict/expectation",
     "verdict/wire",
     "virtual/air",
-    "virtual/circuit",
     "virtual/device",
     "virtual/lorawan/channel_plan",
     "virtual/lorawan/frames",

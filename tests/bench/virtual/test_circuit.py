@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bench.virtual.circuit import Nvm
+from bench.virtual.mac import Nvm
 
 
 def test_what_was_written_is_there_after_a_power_cut(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from bench.clock import run
 from bench.device.interfaces import Abp, CommandRefused, Otaa, Sent
 from bench.virtual.air import Heard, Links, Medium
 from bench.virtual.device import Asked, Settings, VirtualDevice
-from bench.virtual.lorawan.frames import Cid, Command, Keys
+from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.lorawan.frames import Keys
 from bench.virtual.session import BASICS_MODEM, LORAMAC_44, LORAMAC_NODE, Session, Stack
 from lns.clock import now_us
 from lns.lorawan.crypto import SessionKeys, derive_session_keys

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from bench.virtual.lorawan import channel_plan as plans
-from bench.virtual.lorawan import frames
+from bench.virtual.lorawan import commands, frames
 from bench.virtual.lorawan.channel_plan import PLANS, Lora, channel_plan, time_on_air_us
-from bench.virtual.lorawan.frames import DOWN, UP, Cid, Command, JoinAccept, Keys, Kind
+from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.lorawan.frames import DOWN, UP, JoinAccept, Keys, Kind
 from lns.lorawan.region import REGIONS, DataRate, airtime_us, fsk_airtime_us, region
 from tests.lns.lorawan.vectors import each, vectors
 
@@ -221,13 +222,13 @@ def test_a_downlink_counter_is_the_next_above_the_last(
 
 
 def test_commands_are_read_up_to_the_first_unknown_one() -> None:
-    assert frames.from_network(bytes.fromhex("02140103500700010D00000000008000")) == (
+    assert commands.from_network(bytes.fromhex("02140103500700010D00000000008000")) == (
         Command(Cid.LINK_CHECK, b"\x14\x01"),
         Command(Cid.LINK_ADR, b"\x50\x07\x00\x01"),
         Command(Cid.DEVICE_TIME, bytes(5)),
     )
-    assert frames.from_network(b"\x06\x03\x50\x07\x00") == (Command(Cid.DEV_STATUS),)
-    assert frames.from_device(b"\x03\x07\x06\xff\x3f\x0d\x02") == (
+    assert commands.from_network(b"\x06\x03\x50\x07\x00") == (Command(Cid.DEV_STATUS),)
+    assert commands.from_device(b"\x03\x07\x06\xff\x3f\x0d\x02") == (
         Command(Cid.LINK_ADR, b"\x07"),
         Command(Cid.DEV_STATUS, b"\xff\x3f"),
         Command(Cid.DEVICE_TIME),
@@ -237,11 +238,11 @@ def test_commands_are_read_up_to_the_first_unknown_one() -> None:
 
 def test_the_fields_of_commands() -> None:
     adr = Command(Cid.LINK_ADR, b"\x5f\x07\x80\x63")
-    assert frames.link_adr(adr) == frames.LinkAdr(5, 15, 0x8007, 6, 3)
-    assert frames.link_adr_ans(power=True, dr=False, mask=True).octets == b"\x03\x05"
-    assert frames.dev_status_ans(255, -5).octets == b"\x06\xff\x3b"
-    assert frames.dev_status_ans(0, 40).octets == b"\x06\x00\x1f"
-    assert frames.hertz(bytes.fromhex("184F84")) == 867_100_000
+    assert commands.link_adr(adr) == commands.LinkAdr(5, 15, 0x8007, 6, 3)
+    assert commands.link_adr_ans(power=True, dr=False, mask=True).octets == b"\x03\x05"
+    assert commands.dev_status_ans(255, -5).octets == b"\x06\xff\x3b"
+    assert commands.dev_status_ans(0, 40).octets == b"\x06\x00\x1f"
+    assert commands.hertz(bytes.fromhex("184F84")) == 867_100_000
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,9 @@
-"""What is around the firmware of a board: its radio, and what it remembers without power?
-
-The radio sends and listens in windows, on virtual time or as a chip between other radios.
-"""
+"""How does the radio chip of a board send, and listen in windows, between other radios?"""
 
 import asyncio
-import json
-import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from random import Random
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from bench.transmission import Eui, Transmission
 from bench.virtual.air import (
@@ -19,14 +12,14 @@ from bench.virtual.air import (
     Caught,
     Emission,
     Heard,
-    Medium,
+    Listened,
     Modulation,
+    Received,
+    Window,
     modulated,
 )
 from bench.virtual.lab.air_process import AirLine
 from bench.virtual.lorawan.channel_plan import EU868, ChannelPlan
-from bench.virtual.mac import Listened, MacRadio, Received, Window
-from bench.virtual.session import Stack
 from lns.clock import now_us
 
 T = TypeVar("T")
@@ -239,215 +232,3 @@ def _transmission(emission: Emission, dr: int, *, is_uplink: bool) -> Transmissi
         power_dbm=emission.power_dbm,
         origin="device" if is_uplink else "station",
     )
-
-
-TOLERANCE_US = 20_000
-"""How far from the opening of its window a downlink may start: a few symbols."""
-
-
-class Restarted(Exception):
-    """The device was reset while it waited."""
-
-
-@dataclass(slots=True)
-class _Listening(Generic[T]):
-    windows: tuple[Window, Window]
-    believe: Callable[[Heard], T | None]
-    gives_up_rx2: bool
-    answer: Received[T] | None = None
-    gave_up: bool = False
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is listened to any more."""
-        return self.answer is not None or self.gave_up
-
-    def catching(self, transmission: Transmission) -> Window | None:
-        """The window in which a frame begins, if any."""
-        for window in self.windows:
-            is_near = abs(transmission.start_us - window.opens_us) <= TOLERANCE_US
-            tuned = (window.dr, window.freq_hz) == (transmission.dr, transmission.freq_hz)
-            if is_near and tuned:
-                return window
-        return None
-
-
-class ClassARadio:
-    """One device's radio: remembers the windows that are open now.
-
-    `unasked` is told every frame that no window takes, of a radio that is never off (class C).
-    """
-
-    def __init__(self, eui: Eui, medium: Medium) -> None:
-        self.eui = eui
-        self._medium = medium
-        self._listening: _Listening[Any] | None = None
-        self.unasked: Callable[[Heard, int, int], None] = lambda heard, dr, freq_hz: None
-        self._deaf_until_us = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self._restarted = False
-        medium.attach(self, hears="down")
-
-    def send(
-        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
-    ) -> Transmission:
-        return self._medium.transmit(
-            self.eui,
-            phy,
-            direction="up",
-            freq_hz=freq_hz,
-            dr=dr,
-            power_dbm=power_dbm,
-            facts=facts,
-        )
-
-    async def listen(
-        self,
-        windows: tuple[Window, Window],
-        believe: Callable[[Heard], T | None],
-        *,
-        gives_up_rx2: bool,
-    ) -> Listened[T]:
-        listening = self._listening = _Listening(windows, believe, gives_up_rx2)
-        try:
-            await self._wait(windows[1].closes_us)
-            while not listening.is_over and (end_us := self._catch_ends_us(listening)):
-                await self._wait(end_us)
-            return Listened(listening.answer, listening.gave_up)
-        finally:
-            self._listening = None
-
-    async def sleep_until(self, when_us: int) -> None:
-        await self._wait(when_us)
-
-    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
-        """There is one region on this air, and one network."""
-
-    def hear_always(self) -> None:
-        """It does."""
-
-    def power_on(self) -> None:
-        """Begin a command; a reset from before it is of no concern."""
-        self._restarted = False
-
-    def restart(self) -> None:
-        """Close the windows; whoever waits, now or next, gets Restarted."""
-        self._listening = None
-        self._restarted = True
-        self._wake()
-
-    def frame_heard(self, heard: Heard) -> None:
-        """Take a downlink, at its end; the medium calls it."""
-        # RX2 does not open while a frame of RX1 is being received, whoever it is for.
-        if heard.transmission.start_us < self._deaf_until_us:
-            return
-        listening = self._listening
-        window = None
-        if listening is not None and not listening.is_over:
-            window = listening.catching(heard.transmission)
-        if listening is None or window is None:
-            return self.unasked(heard, heard.transmission.dr, heard.transmission.freq_hz)
-        self._deaf_until_us = heard.end_us
-        content = listening.believe(heard)
-        if content is not None:
-            listening.answer = Received(content, window.slot, heard)
-        listening.gave_up = content is None and listening.gives_up_rx2
-        if listening.is_over:
-            self._wake()
-
-    async def _wait(self, until_us: int) -> None:
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        timer = loop.call_at(until_us / 1_000_000, self._wake)
-        try:
-            if not self._restarted:
-                await self._waiter
-        finally:
-            timer.cancel()
-            self._waiter = None
-        if self._restarted:
-            raise Restarted
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def _catch_ends_us(self, listening: _Listening[Any]) -> int | None:
-        now = now_us()
-        ends_us = [t.end_us for t in self._medium.ongoing("down") if listening.catching(t)]
-        return max((end_us for end_us in ends_us if end_us > now), default=None)
-
-
-class Nvm:
-    """The flash of one board: named values, in a file that is whole at every moment.
-
-    Without a file it is gone with the process.
-    """
-
-    def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._values: dict[str, Any] = {}
-        if file is not None and file.exists():
-            self._values = json.loads(file.read_text())
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return self._values.get(name, default)
-
-    def put(self, **values: Any) -> None:
-        """Write values; on the disk once this returns."""
-        self._values.update(values)
-        self._write()
-
-    def erase(self, *kept: str) -> None:
-        self._values = {name: self._values[name] for name in kept if name in self._values}
-        self._write()
-
-    def _write(self) -> None:
-        if self._file is None:
-            return
-        made = self._file.with_suffix(".new")
-        made.touch(mode=0o600)  # there are keys in it
-        made.write_text(json.dumps(self._values, indent=1))
-        os.replace(made, self._file)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Circuit:
-    """Flash, radio, chance, and the serial port (`write`).
-
-    `chip` is the radio without its MAC, None on an air that knows LoRaWAN only. `chance` has a
-    stream for each purpose. `spawn` begins something that ends with the next reset at the latest;
-    `reset` is that. `stack` is played instead of the one that the firmware has. `sends_unasked`: an
-    empty frame follows by itself, where the firmware does so. `keeps_session`: a join ends the
-    session before it only by a new one.
-    """
-
-    name: str
-    nvm: Nvm
-    radio: MacRadio
-    chip: Radio | None = None
-    chance: Callable[[str], Random]
-    write: Callable[[bytes], None]
-    spawn: Callable[[Coroutine[Any, Any, None]], None]
-    reset: Callable[[], None]
-    stack: Stack | None = None
-    sends_unasked: bool = True
-    keeps_session: bool = False
-
-    @property
-    def raw(self) -> Radio:
-        assert self.chip is not None, f"{self.name}: nothing but LoRaWAN is on this air"
-        return self.chip
-
-    def say(self, line: str) -> None:
-        self.write(line.encode("latin-1") + b"\r\n")
-
-
-class Firmware(Protocol):
-    """What runs on a board from one boot to the next reset."""
-
-    def boot(self) -> None:
-        """Begin; say what there is to say."""
-
-    def hear(self, data: bytes) -> None:
-        """Take bytes from the serial port."""

@@ -1,0 +1,190 @@
+"""How is a virtual device plugged into a host: a board with a serial port?"""
+
+import asyncio
+import contextlib
+import os
+import tty
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Protocol
+
+from bench.capture import Record
+from bench.device.at_session import leave
+from bench.device.interfaces import Joining, Sent
+from bench.virtual.device import VirtualDevice
+
+READ_BYTES = 4096
+UNREAD_BYTES_MAX = 65_536
+"""What is kept for a reader who is behind; more is lost, as on a serial line without a reader."""
+
+
+class SerialPort(Protocol):
+    """The side of a serial port on which the board is."""
+
+    lost_bytes: int
+    """How much nobody has read in time."""
+
+    @property
+    def path(self) -> str:
+        """What the host opens."""
+
+    def plug(self) -> None:
+        """Give the host the port."""
+
+    def unplug(self) -> None:
+        """Take it away."""
+
+    def write(self, data: bytes) -> None:
+        """Say something to the host."""
+
+
+class Port:
+    """The USB side of one board; remembers what nobody has read yet.
+
+    `link`, if given, is a name for it that stays the same over `unplug` and `plug`. `received` is
+    given what the host writes. `lost_bytes`: how much nobody has read in time.
+    """
+
+    def __init__(self, link: Path | None, received: Callable[[bytes], None]) -> None:
+        self.lost_bytes = 0
+        self._path = ""
+        self._link = link
+        self._received = received
+        self._unread = bytearray()
+        self._master: int | None = None
+        self._slave: int | None = None
+
+    @property
+    def path(self) -> str:
+        return self._path if self._link is None else str(self._link)
+
+    def plug(self) -> None:
+        if self._master is not None:
+            return
+        self._master, self._slave = os.openpty()
+        # Held open by us too: without any opener a pty reports a hang-up, a port does not.
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self._path = os.ttyname(self._slave)
+        if self._link is not None:
+            self._link.unlink(missing_ok=True)
+            self._link.symlink_to(self._path)
+        asyncio.get_running_loop().add_reader(self._master, self._readable)
+
+    def unplug(self) -> None:
+        if self._master is None or self._slave is None:
+            return
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._master)
+        loop.remove_writer(self._master)
+        if self._link is not None:
+            self._link.unlink(missing_ok=True)
+        os.close(self._master)
+        os.close(self._slave)
+        self._master = self._slave = None
+        self._unread.clear()
+
+    def write(self, data: bytes) -> None:
+        if self._master is not None:
+            self._unread += data
+            self._flush()
+
+    def _readable(self) -> None:
+        assert self._master is not None
+        with contextlib.suppress(BlockingIOError):
+            self._received(os.read(self._master, READ_BYTES))
+
+    def _flush(self) -> None:
+        if self._master is None:
+            return
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(BlockingIOError):
+            while self._unread:
+                del self._unread[: os.write(self._master, self._unread)]
+        if not self._unread:
+            loop.remove_writer(self._master)
+            return
+        over = len(self._unread) - UNREAD_BYTES_MAX
+        if over > 0:  # what is oldest waits in the pty already
+            del self._unread[-over:]
+            self.lost_bytes += over
+        loop.add_writer(self._master, self._flush)
+
+
+# The other side of the wire: it hears bytes as a RAK3172 under RUI3 does, and writes what the
+# firmware says with RUI3's line ends.
+class Board:
+    """One board; `async with` plugs it in, and takes it away at the end.
+
+    `port` is the device path while it is plugged in; `link`, if given, a name that stays the same
+    over `unplug` and `plug`. One task per message under way, no thread. `new_port` makes another
+    port than a pty, one in memory; it is given what is to hear the host.
+    """
+
+    def __init__(
+        self,
+        make_firmware: Callable[[Record], VirtualDevice],
+        *,
+        link: Path | None = None,
+        new_port: Callable[[Callable[[bytes], None]], SerialPort] | None = None,
+    ) -> None:
+        self.firmware = make_firmware(lambda *_: None)  # whoever is at the port captures
+        hear = self.firmware.hear
+        self._port = Port(link, hear) if new_port is None else new_port(hear)
+        self.firmware.write, self.firmware.spawn = self._port.write, self._spawn
+        self._tasks: asyncio.TaskGroup | None = None
+        self._under_way: list[asyncio.Task[Any]] = []
+
+    @property
+    def port(self) -> str:
+        return self._port.path
+
+    @property
+    def lost_bytes(self) -> int:
+        return self._port.lost_bytes
+
+    @property
+    def last_sent(self) -> Sent | None:
+        return self.firmware.last_sent
+
+    @property
+    def last_join(self) -> Joining | None:
+        return self.firmware.last_join
+
+    async def __aenter__(self) -> "Board":
+        self._tasks = asyncio.TaskGroup()
+        await self._tasks.__aenter__()
+        self.plug()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        assert self._tasks is not None
+        self.unplug()
+        for task in self._under_way:
+            task.cancel()
+        await leave(self._tasks, *raised)
+
+    def plug(self) -> None:
+        """Give it a port; OSError when the host has none left."""
+        self._port.plug()
+
+    def unplug(self) -> None:
+        """Take the port away; the firmware goes on, as one with a battery does."""
+        self._port.unplug()
+
+    async def restart(self, memory: bool = True) -> None:
+        """Press the reset button, or with `memory=False` take the battery out; returns at the boot.
+
+        With memory session, counters and DevNonce are kept; without, an OTAA device must join again
+        and an ABP device counts anew.
+        """
+        await self.firmware.restart(memory=memory)
+
+    def set_nb_trans(self, transmissions: int) -> None:
+        self.firmware.set_nb_trans(transmissions)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        assert self._tasks is not None, "a board is used inside `async with`"
+        task = self._tasks.create_task(work)
+        self._under_way.append(task)
+        task.add_done_callback(self._under_way.remove)
