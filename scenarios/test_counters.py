@@ -4,7 +4,7 @@ import pytest
 
 from bench.clock import seconds
 from bench.verdict.expectation import Table
-from bench.virtual.session import BASICS_MODEM
+from bench.virtual.stacks import BASICS_MODEM
 from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, OWNED
 
 GAP_MAX = 16_384  # LoRaWAN 1.0.3, MAX_FCNT_GAP

@@ -3,7 +3,7 @@
 import pytest
 
 from bench.clock import microseconds, seconds
-from bench.virtual.session import LMIC
+from bench.virtual.stacks import LMIC
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
 
 JUST_BEFORE = seconds(60) - microseconds(1)

@@ -4,7 +4,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
-from bench.virtual.session import BASICS_MODEM, LORAMAC_NODE
+from bench.virtual.stacks import BASICS_MODEM, LORAMAC_NODE
 from scenarios.words import COPY, FIRST, FORGED, IN_RX2
 
 USED = Table("""

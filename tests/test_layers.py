@@ -267,7 +267,11 @@ def reached(module: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "judge",
-    ["bench.score.oracle", "bench.virtual.lorawan.frames", "bench.virtual.lorawan.channel_plan"],
+    [
+        "bench.score.oracle",
+        "bench.virtual.lorawan.air_interface",
+        "bench.virtual.lorawan.channel_plan",
+    ],
 )
 def test_independent_judges_know_nothing_of_the_server_even_through_others(judge: str) -> None:
     assert not [found for found in reached(judge) if is_within(found, "lns")]

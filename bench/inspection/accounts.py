@@ -15,8 +15,8 @@ from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
 from bench.inspection.requests import Requests
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import eui_of, is_reception, json_of, uplink_of
+from bench.virtual.lorawan.air_interface import read_data
 from bench.virtual.lorawan.channel_plan import channel_plan
-from bench.virtual.lorawan.frames import read_data
 
 _IN_A_ROW = 5
 _NO_CLOCK = "the clock of the station is not known"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Wanted
 from bench.verdict.owner import Found, Scrutiny
-from bench.virtual.lorawan.frames import DataFrame
+from bench.virtual.lorawan.air_interface import DataFrame
 
 ACK_US = 8_000_000
 """How long a device of class C has for its acknowledgement (RP002, CLASS_C_RESP_TIMEOUT)."""

@@ -12,22 +12,26 @@ from typing import Any
 
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us
-from bench.virtual.lorawan.channel_plan import OVERHEAD, ChannelPlan, Lora
-from bench.virtual.lorawan.commands import Cid, Command, from_network, link_adr
-from bench.virtual.lorawan.frames import (
+from bench.virtual.lorawan.air_interface import (
     F_CNT_WIRE,
+    OVERHEAD,
     UP,
+    ChannelPlan,
     DataFrame,
-    JoinAccept,
-    JoinRequest,
     Keys,
     Kind,
-    clear_of_accept,
+    Lora,
     counter_of,
     frame_mic,
-    join_mic,
     kind_of,
     read_data,
+)
+from bench.virtual.lorawan.commands import Cid, Command, from_network, link_adr
+from bench.virtual.lorawan.join_frames import (
+    JoinAccept,
+    JoinRequest,
+    clear_of_accept,
+    join_mic,
     read_join_accept,
 )
 

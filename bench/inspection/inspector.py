@@ -21,14 +21,8 @@ from bench.inspection.router_config import mux_time, router_config
 from bench.verdict.evidence import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us, json_of, unreadable_type, uplink_of
-from bench.virtual.lorawan.channel_plan import ChannelPlan
-from bench.virtual.lorawan.frames import (
-    DataFrame,
-    JoinRequest,
-    read_data,
-    read_join_accept,
-    session_keys,
-)
+from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
+from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 
 STATUS = "upstream.status"
 REQUEST = "application.request"

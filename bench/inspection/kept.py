@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Session
 from bench.verdict.owner import Found, Scrutiny
-from bench.virtual.lorawan.frames import Keys
+from bench.virtual.lorawan.air_interface import Keys
 
 _ON_THE_WAY = frozenset(
     {"delay", "drop", "repeat", "clone", "replay", "suppress", "delay_downlink"}

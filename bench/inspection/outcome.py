@@ -11,7 +11,8 @@ from bench.capture.reading import Event
 from bench.inspection.downlink import Answered
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink
-from bench.virtual.lorawan.frames import DataFrame, JoinRequest
+from bench.virtual.lorawan.air_interface import DataFrame
+from bench.virtual.lorawan.join_frames import JoinRequest
 
 _FORGOTTEN = re.compile(r"[0-9A-F]{16}:([0-9A-F]{8}|[0-9A-F]{16}):[0-9]+")
 _SILENCE_ERROR_US = 300_000

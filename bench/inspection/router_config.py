@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.verdict.owner import Found, Scrutiny
-from bench.virtual.lorawan.channel_plan import ChannelPlan, Fsk, Lora
+from bench.virtual.lorawan.air_interface import ChannelPlan, Fsk, Lora
 
 HWSPEC = "sx1301/1"
 _DRS = 16

@@ -14,7 +14,7 @@ from bench.plan.needs import Item, needs
 from bench.rig.provisioning import Provisioned
 from bench.station import TextLink
 from bench.station.tap import Tap
-from bench.virtual.session import Session
+from bench.virtual.lorawan.air_interface import Session
 from lns.dedup.claim import Bid
 from lns.delivery import Detectors, MessageIdWindow, RemoveDuplicatesKeys, SequenceTracker
 from lns.delivery.detectors import TOPIC

@@ -16,9 +16,8 @@ from bench.inspection.downlink import Session as SessionKnown
 from bench.inspection.kept import KeptSession
 from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
-from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
-from bench.virtual.lorawan.frames import Keys
-from bench.virtual.session import LORAMAC_NODE, Stack
+from bench.virtual.lorawan.air_interface import ChannelPlan, Keys, Lora
+from bench.virtual.stacks import LORAMAC_NODE, Stack
 from lns.dedup.session import Listening, Session
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, candidates, open_join_accept, parse

@@ -35,7 +35,7 @@ from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
 from bench.virtual.device import Asked, VirtualDevice
-from bench.virtual.session import Session as DeviceSession
+from bench.virtual.lorawan.air_interface import Session as DeviceSession
 from lns.clock import StoreUnavailable, now_us
 from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
 from lns.dedup.claim import Bid, Claim

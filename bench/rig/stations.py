@@ -17,10 +17,11 @@ from bench.station.tap import Tap, frame_id_of
 from bench.verdict.case import fault_fields
 from bench.verdict.wire import json_of, uplink_of
 from bench.virtual import crafted, station_words
+from bench.virtual.air import uplink_in
 from bench.virtual.crafted import Identity
-from bench.virtual.lorawan.channel_plan import Lora, channel_plan
-from bench.virtual.lorawan.frames import JoinRequest, Keys, read_join_accept, session_keys
-from bench.virtual.session import uplink_in
+from bench.virtual.lorawan.air_interface import Keys, Lora
+from bench.virtual.lorawan.channel_plan import channel_plan
+from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.region import DataRate, Region
 

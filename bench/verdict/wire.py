@@ -11,14 +11,8 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from bench.virtual.lorawan.frames import (
-    F_OPTS_MAX,
-    DataFrame,
-    JoinRequest,
-    Kind,
-    read_data,
-    read_join_request,
-)
+from bench.virtual.lorawan.air_interface import F_OPTS_MAX, DataFrame, Kind, read_data
+from bench.virtual.lorawan.join_frames import JoinRequest, read_join_request
 
 _RANGES = {
     "MHdr": (0, 0xFF), "FCtrl": (0, 0xFF), "FCnt": (0, 0xFFFF), "FPort": (-1, 0xFF),

@@ -12,15 +12,17 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from bench.capture import Record
 from bench.chance import stream
+from bench.device.interfaces import Sent
 from bench.transmission import Direction, Eui, Transmission
-from bench.virtual.lorawan.channel_plan import (
+from bench.virtual.lorawan.air_interface import (
     ChannelPlan,
     Fsk,
     Lora,
     Modulated,
-    channel_plan,
+    read_data,
     time_on_air_us,
 )
+from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.clock import now_us
 
 T = TypeVar("T")
@@ -492,4 +494,24 @@ def _described(transmission: Transmission, facts: dict[str, object]) -> dict[str
         "dr": transmission.dr,
         "airtime_us": transmission.airtime_us,
         "attempt": facts.get("attempt", 1),
+    }
+
+
+def uplink_in(dev_eui: Eui, phy: bytes, f_cnt: int, *, session: int = 0) -> Sent:
+    """The uplink in these bytes, as its sender knows it; ValueError if they are none."""
+    frame = read_data(phy)
+    if frame is None:
+        raise ValueError(f"{phy.hex().upper()} is no data frame")
+    return Sent(dev_eui, frame.frame_id, phy, f_cnt, session, frame.confirmed)
+
+
+def facts_of(sent: Sent, attempt: int) -> dict[str, object]:
+    """What only its sender knows of a transmission of this frame."""
+    return {
+        "dev_eui": sent.dev_eui,
+        "session": sent.session,
+        "f_cnt": sent.f_cnt,
+        "frame_id": sent.frame_id,
+        "genuine": True,
+        "attempt": attempt,
     }

@@ -19,7 +19,8 @@ from bench.virtual.air import (
     modulated,
 )
 from bench.virtual.lab.air_process import AirLine
-from bench.virtual.lorawan.channel_plan import EU868, ChannelPlan
+from bench.virtual.lorawan.air_interface import ChannelPlan
+from bench.virtual.lorawan.channel_plan import EU868
 from lns.clock import now_us
 
 T = TypeVar("T")

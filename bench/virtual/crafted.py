@@ -8,14 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from bench.device.interfaces import Joining, Sent
 from bench.transmission import Eui
-from bench.virtual.lorawan.frames import (
-    Kind,
-    SessionKeyPair,
-    data_frame,
-    join_request,
-    read_join_request,
-)
-from bench.virtual.session import uplink_in
+from bench.virtual.air import uplink_in
+from bench.virtual.lorawan.air_interface import Kind, SessionKeyPair, data_frame
+from bench.virtual.lorawan.join_frames import join_request, read_join_request
 
 MIC_BYTES = 4
 

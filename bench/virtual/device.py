@@ -16,12 +16,12 @@ from bench.chance import stream
 from bench.device.interfaces import Abp, CommandRefused, Joining, Otaa, Sent
 from bench.transmission import Eui, Transmission
 from bench.virtual.air import Heard, Listened, Medium, Received, Window
-from bench.virtual.lorawan.channel_plan import ChannelPlan
+from bench.virtual.lorawan.air_interface import ChannelPlan, Session
 from bench.virtual.lorawan.commands import Cid, Command
 from bench.virtual.mac import Circuit, Mac, MacSettings, Nvm
 from bench.virtual.rui3_console import BANDS, SUB_BAND_2_MASK, Rui3, Rui3Network
 from bench.virtual.rui3_traffic import Rui3Version
-from bench.virtual.session import LORAMAC_NODE, NEVER_COUNTED, Session, Stack
+from bench.virtual.stacks import LORAMAC_NODE, NEVER_COUNTED, Stack
 from lns.clock import now_us
 
 __all__ = ["Abp", "Asked", "Otaa", "Settings", "VirtualDevice"]

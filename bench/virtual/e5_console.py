@@ -14,10 +14,9 @@ from bench.transmission import Transmission
 from bench.virtual.air import PRIVATE, PUBLIC, Caught, Emission, Modulation, Received
 from bench.virtual.chip_radio import sleep_until
 from bench.virtual.e5_settings import E5Memory, E5Refusal, E5Settings, Error, octets, require, whole
-from bench.virtual.lorawan.channel_plan import Lora
-from bench.virtual.lorawan.frames import Keys
+from bench.virtual.lorawan.air_interface import Downlink, Keys, Lora, Session, last_down
 from bench.virtual.mac import Circuit, Cycle, Mac, MacSettings, Tries
-from bench.virtual.session import LORAMAC_44, NEVER_COUNTED, Downlink, Session, last_down
+from bench.virtual.stacks import LORAMAC_44, NEVER_COUNTED
 from lns.clock import now_us
 
 _ON_OFF = {"ON": True, "OFF": False}

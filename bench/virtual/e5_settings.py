@@ -4,7 +4,8 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, Lora
+from bench.virtual.lorawan.air_interface import ChannelPlan, Lora
+from bench.virtual.lorawan.channel_plan import PLANS
 from bench.virtual.mac import MacSettings, Nvm
 
 

@@ -1,7 +1,7 @@
 """What does a LoRaWAN 1.0.x MAC of class A or C do between its application and its radio?
 
 One MAC for every board that is played: on virtual time, behind a console, in a process of its own.
-It is part of a `Circuit`, and plays the stack that it is told (`bench.virtual.session`).
+It is part of a `Circuit`, and plays the stack that it is told (`bench.virtual.stacks`).
 """
 
 import json
@@ -15,14 +15,18 @@ from typing import Any, Protocol
 from bench.transmission import Transmission
 from bench.virtual.air import Heard, MacRadio, Received, Window
 from bench.virtual.chip_radio import Radio
-from bench.virtual.lorawan.channel_plan import (
-    EU868,
+from bench.virtual.lorawan.air_interface import (
+    ADR_ACK_DELAY,
+    ADR_ACK_LIMIT,
     RX2_AFTER_RX1_S,
     SUB_BAND_2,
     ChannelPlan,
+    Downlink,
     Lora,
+    Session,
     UpChannel,
 )
+from bench.virtual.lorawan.channel_plan import EU868
 from bench.virtual.lorawan.commands import (
     Cid,
     Command,
@@ -33,17 +37,8 @@ from bench.virtual.lorawan.commands import (
     link_adr_ans,
     masked_by,
 )
-from bench.virtual.lorawan.frames import JoinAccept, join_request, read_join_accept
-from bench.virtual.session import (
-    ADR_ACK_DELAY,
-    ADR_ACK_LIMIT,
-    LORAMAC_NODE,
-    Downlink,
-    RetryFrom,
-    Session,
-    Stack,
-    joined,
-)
+from bench.virtual.lorawan.join_frames import JoinAccept, join_request, joined, read_join_accept
+from bench.virtual.stacks import LORAMAC_NODE, RetryFrom, Stack
 from lns.clock import now_us
 
 SECOND_US = 1_000_000
@@ -474,7 +469,7 @@ class Mac:
         session, dr = self.session, self.settings.dr
         assert session is not None
         for number in range(1, tries.number + 1):
-            this_dr = self.stack.dr(dr, number) if cycle.confirmed else dr
+            this_dr = self._dr(dr, number) if cycle.confirmed else dr
             uplink = self._transmit(phy, this_dr, tries.facts(number))
             cycle.tries.append(uplink)
             tries.on_sent(number, uplink)
@@ -502,6 +497,10 @@ class Mac:
             if self.stack.keeps_duty_cycle and not is_last:
                 await self._sleep_until(now_us() + self._wait_us(uplink.freq_hz))
         return cycle
+
+    def _dr(self, dr: int, attempt: int) -> int:
+        """The data rate of a try (from 1) that was begun with `dr`."""
+        return max(dr - (attempt - 1) // 2, 0) if self.stack.lowers_data_rate else dr
 
     async def _sleep_until(self, when_us: int) -> None:
         if when_us > now_us():

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from bench.virtual.air import Caught, Emission, Modulation
 from bench.virtual.chip_radio import sleep_until
-from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, channel_plan
-from bench.virtual.lorawan.frames import Keys
+from bench.virtual.lorawan.air_interface import ChannelPlan, Keys, Session, last_down
+from bench.virtual.lorawan.channel_plan import PLANS, channel_plan
 from bench.virtual.mac import Circuit, Mac, MacSettings
 from bench.virtual.rui3_traffic import (
     ALIASES,
@@ -26,7 +26,7 @@ from bench.virtual.rui3_traffic import (
     Rui3Version,
     Status,
 )
-from bench.virtual.session import LORAMAC_44, LORAMAC_NODE, NEVER_COUNTED, Session, last_down
+from bench.virtual.stacks import LORAMAC_44, LORAMAC_NODE, NEVER_COUNTED
 
 BANDS = {plan.rui3_band: plan.name for plan in PLANS.values()}
 HARDWARE_DBM_MAX = 22

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.virtual.lorawan.frames import Kind, kind_of, read_data
+from bench.virtual.lorawan.air_interface import Kind, kind_of, read_data
 
 NO_PORT = -1
 UNITS = 4

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from bench.transmission import Transmission
-from bench.virtual.lorawan.channel_plan import ChannelPlan, time_on_air_us
+from bench.virtual.lorawan.air_interface import ChannelPlan, time_on_air_us
 from bench.virtual.station_words import CLASS_A, CLASS_C, Tuned, Wanted
 from lns.clock import now_us
 

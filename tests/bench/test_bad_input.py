@@ -10,7 +10,7 @@ from bench.clock import seconds
 from bench.rig.rig import Rig
 from bench.station.tap import told_by
 from bench.verdict.expectation import Table
-from bench.virtual.session import uplink_in
+from bench.virtual.air import uplink_in
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import eui
 from lns.station.messages import Jreq, Updf, parse_up

@@ -9,8 +9,8 @@ MAC = "bench/virtual/mac.py"
 OBEDIENCE = "bench/virtual/mac.py"
 COMMANDS = "bench/virtual/lorawan/commands.py"
 SETTINGS = "bench/virtual/mac.py"
-SESSION = "bench/virtual/session.py"
-STACK = "bench/virtual/session.py"
+SESSION = "bench/virtual/lorawan/air_interface.py"
+STACK = "bench/virtual/stacks.py"
 STACKS = "tests/bench/virtual/test_stacks.py"
 DEVICE = "tests/bench/virtual/test_device.py"
 VECTORS = "tests/bench/virtual/test_lorawan.py"
@@ -161,7 +161,7 @@ MUTANTS = (
     ),
     Mutant(
         "a board believes a downlink twice",
-        "bench/virtual/lorawan/frames.py",
+        "bench/virtual/lorawan/air_interface.py",
         "    if f_cnt <= newest:\n",
         "    if f_cnt < newest:\n",
         VECTORS,

@@ -6,8 +6,8 @@ import pytest
 from bench.inspection.downlink import KnownDevice, Session
 from bench.inspection.inspector import Inspector
 from bench.verdict.owner import Found
+from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame
 from bench.virtual.lorawan.channel_plan import EU868
-from bench.virtual.lorawan.frames import Keys, Kind, data_frame
 
 WEST, ALPHA, ADDRESS = "B827EBFFFE000001", "70B3D57ED0000001", "26000001"
 KEYS = Keys(bytes(range(16)), bytes(range(16, 32)))

@@ -6,7 +6,7 @@ import pytest
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Session
 from bench.inspection.kept import Kept, KeptSession, StoreInspection
-from bench.virtual.lorawan.frames import Keys
+from bench.virtual.lorawan.air_interface import Keys
 
 ALPHA, ADDR = "70B3D57ED0000004", "26000004"
 KEYS = Keys(bytes(16), bytes(range(16)))

@@ -17,7 +17,7 @@ from bench.inspection.message import (
 )
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
-from bench.virtual.lorawan.frames import Keys, Kind, data_frame, read_data
+from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
 
 KEYS = Keys(bytes(16), bytes(range(16)))
 DEV_EUI, STATION = "70B3D57ED0000001", "0016C001F1500001"

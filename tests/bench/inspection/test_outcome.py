@@ -8,14 +8,8 @@ from bench.inspection.downlink import Answered, KnownDevice, Session
 from bench.inspection.outcome import forgotten, outcome
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
-from bench.virtual.lorawan.frames import (
-    Keys,
-    Kind,
-    data_frame,
-    join_request,
-    read_data,
-    read_join_request,
-)
+from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
+from bench.virtual.lorawan.join_frames import join_request, read_join_request
 from lns.dedup.strategy import Strategy
 
 KEYS = Keys(bytes(16), bytes(range(16)))

@@ -1,8 +1,8 @@
 import pytest
 
 from bench.virtual import crafted
+from bench.virtual.air import uplink_in
 from bench.virtual.crafted import Identity
-from bench.virtual.session import uplink_in
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, JoinRequest, parse
 from lns.lorawan.identifiers import DevAddr, Eui

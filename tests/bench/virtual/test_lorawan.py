@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from bench.virtual.lorawan import channel_plan as plans
-from bench.virtual.lorawan import commands, frames
-from bench.virtual.lorawan.channel_plan import PLANS, Lora, channel_plan, time_on_air_us
+from bench.virtual.lorawan import air_interface, commands, join_frames
+from bench.virtual.lorawan.air_interface import DOWN, UP, Keys, Kind, Lora, time_on_air_us
+from bench.virtual.lorawan.channel_plan import PLANS, channel_plan
 from bench.virtual.lorawan.commands import Cid, Command
-from bench.virtual.lorawan.frames import DOWN, UP, JoinAccept, Keys, Kind
+from bench.virtual.lorawan.join_frames import JoinAccept
 from lns.lorawan.region import REGIONS, DataRate, airtime_us, fsk_airtime_us, region
 from tests.lns.lorawan.vectors import each, vectors
 
@@ -25,8 +25,8 @@ def keys_of(vector: dict[str, Any]) -> Keys:
     return Keys(octets(vector["keys"], "NwkSKey"), octets(vector["keys"], "AppSKey"))
 
 
-def frame_of(vector: dict[str, Any]) -> frames.DataFrame:
-    frame = frames.read_data(octets(vector, "phy"))
+def frame_of(vector: dict[str, Any]) -> air_interface.DataFrame:
+    frame = air_interface.read_data(octets(vector, "phy"))
     assert frame is not None
     return frame
 
@@ -60,7 +60,7 @@ def test_a_data_frame_is_read_and_built_again(vector: dict[str, Any]) -> None:
     frame, keys, f_cnt = frame_of(vector), keys_of(vector), vector["f_cnt_full"]
     payload = octets(vector, "payload")
     assert frame.clear(keys, f_cnt) == payload
-    assert octets(vector, "phy") == frames.data_frame(
+    assert octets(vector, "phy") == air_interface.data_frame(
         frame.kind,
         frame.dev_addr,
         keys,
@@ -78,14 +78,14 @@ def test_a_data_frame_is_read_and_built_again(vector: dict[str, Any]) -> None:
 @each(vectors("join_requests"))
 def test_every_field_of_a_join_request(vector: dict[str, Any]) -> None:
     phy = octets(vector, "phy")
-    request = frames.read_join_request(phy)
+    request = join_frames.read_join_request(phy)
     assert request is not None
     assert (request.join_eui, request.dev_eui) == (vector["join_eui"], vector["dev_eui"])
     assert (request.dev_nonce, request.mic) == (vector["dev_nonce"], octets(vector, "mic"))
     assert request.frame_id == f"{request.join_eui}:{request.dev_eui}:{request.dev_nonce}"
     if "app_key" not in vector["keys"]:
         return
-    built = frames.join_request(
+    built = join_frames.join_request(
         octets(vector["keys"], "app_key"),
         join_eui=vector["join_eui"],
         dev_eui=vector["dev_eui"],
@@ -97,9 +97,9 @@ def test_every_field_of_a_join_request(vector: dict[str, Any]) -> None:
 @each([vector for vector in vectors("join_accepts") if "phy" in vector])
 def test_a_join_accept_is_opened_by_its_key_alone(vector: dict[str, Any]) -> None:
     phy, app_key = octets(vector, "phy"), octets(vector["keys"], "app_key")
-    accept = frames.read_join_accept(app_key, phy)
+    accept = join_frames.read_join_accept(app_key, phy)
     assert (accept is not None) is vector.get("mic_valid", vector["lorawan"] == "1.0")
-    assert frames.read_join_accept(bytes(16), phy) is None
+    assert join_frames.read_join_accept(bytes(16), phy) is None
     if accept is None:
         return
     assert (accept.join_nonce, accept.net_id) == (vector["join_nonce"], vector["net_id"])
@@ -110,7 +110,7 @@ def test_a_join_accept_is_opened_by_its_key_alone(vector: dict[str, Any]) -> Non
 
 @each(vectors("session_keys"))
 def test_the_keys_of_a_session(vector: dict[str, Any]) -> None:
-    assert frames.session_keys(
+    assert join_frames.session_keys(
         octets(vector, "app_key"), vector["join_nonce"], vector["net_id"], vector["dev_nonce"]
     ) == Keys(octets(vector, "nwk_s_key"), octets(vector, "app_s_key"))
 
@@ -119,8 +119,8 @@ def test_the_keys_of_a_session(vector: dict[str, Any]) -> None:
 def test_payloads_are_encrypted_and_decrypted_alike(vector: dict[str, Any]) -> None:
     how = octets(vector, "key"), UP if vector["direction"] == "UP" else DOWN, vector["dev_addr"]
     clear, encrypted = octets(vector, "clear"), octets(vector, "encrypted")
-    assert frames.crypt(*how, vector["f_cnt"], clear) == encrypted
-    assert frames.crypt(*how, vector["f_cnt"], encrypted) == clear
+    assert air_interface.crypt(*how, vector["f_cnt"], clear) == encrypted
+    assert air_interface.crypt(*how, vector["f_cnt"], encrypted) == clear
 
 
 @each(vectors("airtime"))
@@ -137,9 +137,9 @@ def test_airtimes_of_others(vector: dict[str, Any]) -> None:
 @each(vectors("rejected"))
 def test_what_no_station_reports_is_no_frame(vector: dict[str, Any]) -> None:
     phy = octets(vector, "phy")
-    assert frames.read_data(phy) is None
-    assert frames.read_join_request(phy) is None
-    assert frames.read_join_accept(bytes(16), phy) is None
+    assert air_interface.read_data(phy) is None
+    assert join_frames.read_join_request(phy) is None
+    assert join_frames.read_join_accept(bytes(16), phy) is None
 
 
 # --- the whole of each region, told twice
@@ -183,7 +183,7 @@ def test_airtimes_are_the_same_from_both_ends(sf: int, bw_hz: int) -> None:
 
 
 def test_the_airtime_of_fsk() -> None:
-    assert time_on_air_us(plans.Fsk(), 12, crc=True) == fsk_airtime_us(12) == 3_680
+    assert time_on_air_us(air_interface.Fsk(), 12, crc=True) == fsk_airtime_us(12) == 3_680
 
 
 def test_devices_in_us915_begin_with_sub_band_2() -> None:
@@ -215,10 +215,10 @@ def test_devices_in_us915_begin_with_sub_band_2() -> None:
 def test_a_downlink_counter_is_the_next_above_the_last(
     last: int | None, sent: int, taken: int | None
 ) -> None:
-    phy = frames.data_frame(Kind.UNCONFIRMED_DOWN, "01020304", KEYS, sent)
-    frame = frames.read_data(phy)
+    phy = air_interface.data_frame(Kind.UNCONFIRMED_DOWN, "01020304", KEYS, sent)
+    frame = air_interface.read_data(phy)
     assert frame is not None
-    assert frames.counter_of(frame, KEYS.nwk_s_key, last) == taken
+    assert air_interface.counter_of(frame, KEYS.nwk_s_key, last) == taken
 
 
 def test_commands_are_read_up_to_the_first_unknown_one() -> None:
@@ -258,13 +258,13 @@ def test_the_fields_of_commands() -> None:
 def test_the_channels_of_a_join_accept(cf_list: str, expected: dict[str, Any]) -> None:
     key = bytes(range(16))
     body = bytes.fromhex("010000130000" + "04030201" + "2301" + cf_list)
-    clear = body + frames.join_mic(key, b"\x20" + body)
+    clear = body + join_frames.join_mic(key, b"\x20" + body)
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import AES
     from cryptography.hazmat.primitives.ciphers.modes import ECB
 
     sealed = Cipher(AES(key), ECB()).decryptor().update(clear)
-    assert frames.read_join_accept(key, b"\x20" + sealed) == JoinAccept(
+    assert join_frames.read_join_accept(key, b"\x20" + sealed) == JoinAccept(
         join_nonce=1,
         net_id="000013",
         dev_addr="01020304",

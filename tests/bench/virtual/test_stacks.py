@@ -7,7 +7,7 @@ import pytest
 
 from bench.device.interfaces import Sent
 from bench.virtual.device import Settings
-from bench.virtual.session import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, Stack
+from bench.virtual.stacks import BASICS_MODEM, LMIC, LORAMAC_44, LORAMAC_NODE, Stack
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.mac_commands import LinkADRReq, MacCommand, OtherCommand
 from lns.lorawan.region import US915
