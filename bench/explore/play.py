@@ -48,8 +48,7 @@ from bench.explore.trace import (
     Trace,
     UpstreamDisturbed,
 )
-from bench.virtual.station_words import Heard as HeardSo
-from bench.virtual.station_words import frame_told
+from bench.verdict.wire import Upinfo, frame_told
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,
@@ -89,7 +88,7 @@ class Secrets:
 
 def reception_text(frame: Frame, xtime: int, number: int) -> str:
     """What a station tells of a frame, spelled by the bench; its RSSI is its number."""
-    heard = HeardSo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5, gpstime=0, rxtime=0.0)
+    heard = Upinfo(rctx=0, xtime=xtime, rssi_dbm=-number, snr_db=9.5, gpstime=0, rxtime=0.0)
     text = frame_told(frame.phy, dr=DR, freq_hz=FREQ_HZ, heard=heard, ref_time=0.0)
     assert text is not None, "a station would not report this frame"
     return text

@@ -14,9 +14,10 @@ from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.interfaces import CaseStation, Frame, RigDevice, Stations
 from bench.rig.provisioning import PAYLOAD
 from bench.station.tap import Tap, frame_id_of
+from bench.verdict import wire
 from bench.verdict.case import fault_fields
 from bench.verdict.wire import json_of, uplink_of
-from bench.virtual import crafted, station_words
+from bench.virtual import crafted
 from bench.virtual.air import uplink_in
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.air_interface import Keys, Lora
@@ -47,11 +48,11 @@ def reception_text(
     By default with SF7 on the first channel that the devices of this bench use in the region.
     """
     heard = first_channel(region)
-    text = station_words.frame_told(
+    text = wire.frame_told(
         phy,
         dr=heard["dr"] if dr is None else dr,
         freq_hz=heard["freq_hz"] if freq_hz is None else freq_hz,
-        heard=station_words.Heard(
+        heard=wire.Upinfo(
             rctx=0, xtime=xtime, rssi_dbm=RSSI_DBM, snr_db=SNR_DB, gpstime=0, rxtime=0.0
         ),
         ref_time=0.0,
@@ -68,14 +69,12 @@ def sent_text(events: Sequence[Event], station: Eui, *, late_us: int = 0) -> str
     for event in reversed(events):
         if event["kind"] != "station.text" or event["station"] != station:
             continue
-        wanted = station_words.wanted(station_words.understood(event["text"]))
+        wanted = wire.wanted(wire.understood(event["text"]))
         if event["direction"] == "up" or wanted is None:
             continue
         assert wanted.xtime, "only an answer has a window"
         xtime = wanted.xtime + wanted.rx_delay_s * 1_000_000 + late_us
-        text = station_words.sent_told(
-            wanted, dr=0, freq_hz=868_100_000, xtime=xtime, up_us=0, gpstime=0
-        )
+        text = wire.sent_told(wanted, dr=0, freq_hz=868_100_000, xtime=xtime, up_us=0, gpstime=0)
         assert text is not None, "no device has a DevEUI of zeros"
         return text
     raise LookupError("this station was handed no downlink")
@@ -114,7 +113,7 @@ def sessions_opened(events: Sequence[Event], identity: Identity) -> list[tuple[s
                 assert uplink is not None
                 dev_nonces[uplink.xtime] = request.dev_nonce
             continue
-        order = station_words.wanted(json_of(event["text"]) or {})
+        order = wire.wanted(json_of(event["text"]) or {})
         if order is None or order.xtime not in dev_nonces:
             continue
         accept = read_join_accept(identity.app_key, order.pdu)

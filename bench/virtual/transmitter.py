@@ -11,8 +11,8 @@ from random import Random
 from typing import Any
 
 from bench.transmission import Transmission
+from bench.verdict.wire import CLASS_A, CLASS_C, Tuned, Wanted
 from bench.virtual.lorawan.air_interface import ChannelPlan, time_on_air_us
-from bench.virtual.station_words import CLASS_A, CLASS_C, Tuned, Wanted
 from lns.clock import now_us
 
 _PPM = 1_000_000

@@ -13,7 +13,7 @@ from bench.capture import Record
 from bench.chance import stream
 from bench.station import LinkClosed, TextLink
 from bench.transmission import Eui, Transmission
-from bench.virtual import station_words as words
+from bench.verdict import wire
 from bench.virtual.air import Heard, Medium
 from bench.virtual.lorawan.air_interface import Fsk, Lora, Modulated
 from bench.virtual.transmitter import ConcentratorClock, Job, Transmitter, allowed
@@ -347,7 +347,7 @@ class VirtualStation:
             return
         ref_time = self._utc_s()
         for frame in self._queue.take_all():
-            heard = words.Heard(
+            heard = wire.Upinfo(
                 rctx=frame.rctx,
                 xtime=frame.xtime,
                 rssi_dbm=frame.rssi_dbm,
@@ -356,7 +356,7 @@ class VirtualStation:
                 rxtime=ref_time,
             )
             self._say(
-                words.frame_told(
+                wire.frame_told(
                     frame.phy, dr=frame.dr, freq_hz=frame.freq_hz, heard=heard, ref_time=ref_time
                 )
             )
@@ -374,7 +374,7 @@ class VirtualStation:
     def _pulse(self) -> None:
         if self._gps_start_us is None or self._gps_ahead_us is not None or not self._radio_on:
             return
-        self._say(words.pulse_told(now_us()))
+        self._say(wire.pulse_told(now_us()))
         self._pulses += 1
         is_over = self._pulses % _PULSES_MAX == 0
         self._pulse_in(_PULSES_AGAIN_US if is_over else _PULSE_US)
@@ -403,7 +403,7 @@ class VirtualStation:
         if self.introduces_itself:
             self.clock.is_told = False  # it will be configured anew
             features = ["rmtsh", *["gps"] * (self._gps_start_us is not None)]
-            self._say(words.version_told(station=_VERSION, firmware=_FIRMWARE, features=features))
+            self._say(wire.version_told(station=_VERSION, firmware=_FIRMWARE, features=features))
         self._tell_frames()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -421,7 +421,7 @@ class VirtualStation:
 
     async def _read(self, link: TextLink) -> None:
         while True:
-            fields = words.understood(await link.receive())
+            fields = wire.understood(await link.receive())
             mux_time = fields.get("MuxTime")
             if isinstance(mux_time, int | float) and 0 < mux_time < _MUX_TIME_MAX:
                 self._time_told = mux_time, now_us()
@@ -429,7 +429,7 @@ class VirtualStation:
                 case "router_config":
                     self._start_radio(link, dict(fields))
                 case "dnmsg":
-                    order = words.wanted(fields)
+                    order = wire.wanted(fields)
                     if order is not None:
                         self._transmitter.plan(order)
                 case "getxtime":
@@ -441,7 +441,7 @@ class VirtualStation:
         time_s = float(mux_time) if isinstance(mux_time, int | float) else 0.0
         utc_us = round(self._utc_s() * 1_000_000)
         xtime = self.clock.tell(now_us())
-        self._say(words.clocks_told(xtime, mux_time=time_s, up_us=now_us(), utc_us=utc_us))
+        self._say(wire.clocks_told(xtime, mux_time=time_s, up_us=now_us(), utc_us=utc_us))
 
     def _start_radio(self, link: TextLink, config: dict[str, Any]) -> None:
         if config.get("hwspec") != _HWSPEC or not config.get("sx1301_conf"):
@@ -478,7 +478,7 @@ class VirtualStation:
 
     def _emitted(self, job: Job) -> None:
         self._say(
-            words.sent_told(
+            wire.sent_told(
                 job.wanted,
                 dr=job.dr,
                 freq_hz=job.freq_hz,

@@ -239,7 +239,7 @@ MUTANTS = (
     ),
     Mutant(
         "a station has no firmware",
-        "bench/virtual/station_words.py",
+        "bench/verdict/wire.py",
         '            "package": firmware,\n',
         '            "package": None,\n',
         STATION,

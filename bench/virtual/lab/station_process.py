@@ -20,12 +20,12 @@ from bench.station.web_socket import (
     station_files,
 )
 from bench.transmission import Eui
+from bench.verdict.wire import id6
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_process import DistantMedium, open_air
 from bench.virtual.lab.lab_folder import live
 from bench.virtual.lorawan.channel_plan import channel_plan
 from bench.virtual.mac import Nvm
-from bench.virtual.station_words import id6
 from bench.virtual.virtual_station import VirtualStation
 
 

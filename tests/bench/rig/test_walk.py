@@ -29,7 +29,6 @@ PASSED = (
     "virtual/lorawan/air_interface",
     "virtual/mac",
     "virtual/rui3_traffic",
-    "virtual/station_words",
     "virtual/transmitter",
     "virtual/virtual_station",
 )

@@ -9,7 +9,7 @@ import pytest
 from bench.clock import run
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, link_pair
-from bench.virtual import station_words as words
+from bench.verdict import wire
 from bench.virtual.air import Heard, Links, Medium
 from bench.virtual.virtual_station import VirtualStation
 from lns.clock import now_us
@@ -31,7 +31,7 @@ UPLINKS = [m["msg"] for m in RECORDED["messages"] if "upinfo" in m["msg"]]
 RECORDED_VERSION = next(
     m["msg"] for m in RECORDED["messages"] if m["msg"].get("msgtype") == "version"
 )
-HEARD = words.Heard(rctx=0, xtime=1, rssi_dbm=-50, snr_db=9.5, gpstime=0, rxtime=2.0)
+HEARD = wire.Upinfo(rctx=0, xtime=1, rssi_dbm=-50, snr_db=9.5, gpstime=0, rxtime=2.0)
 
 
 def spelled(told: dict[str, object]) -> dict[str, object]:
@@ -619,7 +619,7 @@ def test_pulses_come_in_bursts_of_ten_until_one_is_answered() -> None:
 @pytest.mark.parametrize("number", range(len(RECORDED["injected"])))
 def test_a_frame_is_told_as_a_real_station_told_it(number: int) -> None:
     phy = bytes.fromhex(RECORDED["injected"][number]["phy"])
-    told = words.frame_told(phy, dr=5, freq_hz=868_100_000, heard=HEARD, ref_time=1.5)
+    told = wire.frame_told(phy, dr=5, freq_hz=868_100_000, heard=HEARD, ref_time=1.5)
     same = [m for m in UPLINKS if told is not None and spelled(m) == spelled(json.loads(told))]
     reported = [m for m in UPLINKS if bytes_of(m) == phy]
     assert bool(same) is bool(reported)
@@ -632,16 +632,16 @@ def test_a_downlink_that_a_real_station_took_is_understood() -> None:
     orders = [m["msg"] for m in RECORDED["messages"] if m["msg"].get("msgtype") == "dnmsg"]
     assert len(orders) > 40
     for order in orders:
-        wanted = words.wanted(order)
+        wanted = wire.wanted(order)
         assert wanted is not None
         assert wanted.rx1 == (order["RX1DR"], order["RX1Freq"])
         assert wanted.rx2 == (order["RX2DR"], order["RX2Freq"])
         assert wanted.pdu == bytes.fromhex(order["pdu"])
         assert (wanted.xtime, wanted.diid) == (order["xtime"], order["diid"])
     sent = [m["msg"] for m in RECORDED["messages"] if m["msg"].get("msgtype") == "dntxed"]
-    wanted = words.wanted({**orders[0], "diid": sent[0]["diid"]})
+    wanted = wire.wanted({**orders[0], "diid": sent[0]["diid"]})
     assert wanted is not None
-    told = words.sent_told(
+    told = wire.sent_told(
         wanted,
         dr=sent[0]["DR"],
         freq_hz=sent[0]["Freq"],
@@ -673,7 +673,7 @@ def test_a_downlink_that_a_real_station_took_is_understood() -> None:
 )
 def test_one_wrong_field_spoils_a_downlink(wrong: dict[str, object]) -> None:
     order = next(m["msg"] for m in RECORDED["messages"] if m["msg"].get("msgtype") == "dnmsg")
-    assert words.wanted({**order, **wrong}) is None
+    assert wire.wanted({**order, **wrong}) is None
 
 
 def test_connections_are_tried_after_1_2_4_8_16_and_0_seconds() -> None:

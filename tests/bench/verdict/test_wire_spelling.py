@@ -2,7 +2,7 @@ from itertools import product
 
 import pytest
 
-from bench.virtual.station_words import id6
+from bench.verdict.wire import id6
 from lns.lorawan.identifiers import eui
 
 
