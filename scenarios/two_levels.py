@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 
-from bench.verdict.evidence import Words
-from bench.verdict.expectation import Due, Table
+from bench.verdict.expectation import Due, Table, Words
 from lns.dedup.strategy import Strategy
 from scenarios.words import ELSEWHERE, LEVEL_1
 

@@ -57,7 +57,7 @@ from bench.host.lns_process import COMMAND
 from bench.night.comparison import Comparison, Outcome, Stop, compared, table
 from bench.night.record import Recorded, record_of
 from bench.report import score_of
-from bench.verdict.expectation import Result
+from bench.verdict.case import Result
 from lns.server.address import without_login
 
 Rig = Literal["simulated", "emulated", "hardware"]

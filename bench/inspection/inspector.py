@@ -18,7 +18,7 @@ from bench.inspection.downlink import Answered, KnownDevice, Network, Session, W
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import forgotten, outcome, unreadable
 from bench.inspection.router_config import mux_time, router_config
-from bench.verdict.evidence import LINK, Evidence, without_signal
+from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us, json_of, unreadable_type, uplink_of
 from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data

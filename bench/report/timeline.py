@@ -27,7 +27,7 @@ from bench.report.stories import (
     places,
     step_of,
 )
-from bench.verdict.evidence import Evidence, Heard, Words, without_signal
+from bench.verdict.expectation import Evidence, Heard, Words, without_signal
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,26 +217,28 @@ class Expectations:
 
     def expect_status(self, device: RigDevice, *, times: int = 1) -> None:
         """Expect the application to be told so often what a device says of itself."""
-        self.setup.case.expect_status(device.dev_eui, times)
+        self.setup.case.expect("status", dev_eui=device.dev_eui, count=times)
 
     def expect_evictions(self, times: int) -> None:
         """Expect network servers to tell so often that level 1 was full, and forgot too early."""
-        self.setup.case.expect_evictions(times)
+        self.setup.case.expect("evicted", count=times)
 
     def expect_finding(self, rule: str, *, owner: str, about: str) -> None:
         """Expect the report to have a finding about a station: it is there on purpose.
 
         It is not counted among those to be read; without it the case fails.
         """
-        self.setup.case.expect_finding(Owner(owner), rule, self.setup.station(about).eui)
+        station = self.setup.station(about).eui
+        self.setup.case.expect("finding", owner=Owner(owner), rule=rule, station=station)
 
     def expect_upstream(self, uplink: Sent, *, through: str, **body: object) -> None:
         """Expect these fields in every message that the application gets of an uplink by a station.
 
         How many messages it gets is a matter of `expect`.
         """
+        which = {"dev_eui": uplink.dev_eui, "f_cnt": uplink.f_cnt}
         station = self.setup.station(through).eui
-        self.setup.case.expect_upstream(uplink.dev_eui, uplink.f_cnt, station, body)
+        self.setup.case.expect("upstream", **which, station=station, body=body)
 
     def expect_answer(self, frame: Frame, **said: int | bool | None) -> None:
         """Expect the next answer to a frame to say this as it leaves the network server.
@@ -249,7 +251,7 @@ class Expectations:
 
     def expect_on_air(self, frame: Frame, *windows: str) -> None:
         """Expect the answers to a frame that stations report on the air to use these windows."""
-        self.setup.case.expect_on_air(frame.frame_id, windows)
+        self.setup.case.expect("on_air", frame_id=frame.frame_id, windows=list(windows))
 
     def expect_effects(
         self, message: Named, times: int = 1, *, consumer: str | None = None
@@ -258,13 +260,17 @@ class Expectations:
 
         Copies are messages of their own.
         """
-        self.setup.case.expect_effects(times, which(message), consumer=consumer)
+        self._expect_effects("effect", message, times, consumer=consumer)
 
     def expect_ignored(
         self, message: Named, *, by: str, times: int = 1, consumer: str | None = None
     ) -> None:
         """Expect so many to be ignored as duplicates, by "window", "sequence" or "key"."""
-        self.setup.case.expect_effects(times, which(message), consumer=consumer, by=by)
+        self._expect_effects("ignored", message, times, consumer=consumer, by=by)
+
+    def _expect_effects(self, what: str, message: Named, times: int, **at: str | None) -> None:
+        facts = {**which(message), **{name: who for name, who in at.items() if who is not None}}
+        self.setup.case.expect(what, **facts, count=times)
 
 
 def which(message: Named) -> dict[str, object]:

@@ -24,8 +24,7 @@ from bench.rig.hardware_bench import GatewaysAway
 from bench.rig.lab_board import BoardUnfit
 from bench.rig.rig import CaseTooLong, Rig
 from bench.rig.stations import GatewayAway, ServerSilent
-from bench.verdict.case import Case, StimulusMissed, Title
-from bench.verdict.expectation import Result, Verdict
+from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict
 from bench.verdict.owner import Found, Owner, ScenarioMistake, place_in
 from lns.clock import StoreUnavailable
 from lns.dedup.strategy import Strategy

@@ -23,8 +23,7 @@ from bench.lab.inventory import Inventory, InventoryError, load
 from bench.lab.inventory.entries import NoSuchPart
 from bench.run.attempts import Play
 from bench.run.run_record import RunRecord, RunSettings
-from bench.verdict.case import Title
-from bench.verdict.expectation import Result, Verdict
+from bench.verdict.case import Result, Title, Verdict
 from lns.complaints import without_controls
 from lns.dedup.strategy import Strategy
 from lns.server.address import without_login

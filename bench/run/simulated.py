@@ -39,8 +39,7 @@ from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
 from bench.rig.stations import DATA_RATE
 from bench.run.attempts import Play, first_cause, innermost, perform, serves_not, told_of
 from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
-from bench.verdict.case import Book, Case
-from bench.verdict.expectation import Result, Verdict
+from bench.verdict.case import Book, Case, Result, Verdict
 from bench.verdict.owner import Owner
 from lns.capture import Capture
 from lns.clock import now_us

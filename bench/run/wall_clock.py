@@ -39,8 +39,7 @@ from bench.run.run_record import (
     describe,
     plan_of,
 )
-from bench.verdict.case import Case
-from bench.verdict.expectation import Verdict
+from bench.verdict.case import Case, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
 

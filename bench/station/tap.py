@@ -16,7 +16,7 @@ from enum import StrEnum
 from bench.capture import Record
 from bench.station import LinkClosed, TextLink
 from bench.station.web_socket import WebSocketLink
-from bench.verdict.evidence import LINK, NO_LINK
+from bench.verdict.expectation import LINK, NO_LINK
 from bench.verdict.wire import is_reception, json_of, uplink_of
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui

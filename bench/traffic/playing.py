@@ -18,8 +18,8 @@ from bench.rig.application import Outboxes
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, Tap, link_pair
 from bench.traffic.recording import Device, Hearing, Log, Step, Uplink, steps
-from bench.verdict.case import Case
-from bench.verdict.expectation import Due, Verdict, words
+from bench.verdict.case import Case, Verdict
+from bench.verdict.expectation import Due, words
 from bench.virtual.air import Links, Medium
 from bench.virtual.transmitter import ConcentratorClock
 from lns.clock import now_us, utc_counted_from

@@ -1,13 +1,25 @@
 """One case: its lines in the capture, and the verdict they add up to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import pairwise, zip_longest
 from typing import Any, Protocol
 
 from bench.capture.reading import Event, contents
-from bench.verdict.evidence import ABSENT, ANSWER_FIELDS
-from bench.verdict.expectation import Due, Result, Verdict, judge, unreached
+from bench.verdict.expectation import (
+    ABSENT,
+    NO_LINK,
+    Due,
+    Evidence,
+    Heard,
+    Reasons,
+    Words,
+    without_signal,
+)
 from bench.verdict.owner import FINDING, Found
+from bench.verdict.particulars import ANSWER_FIELDS, wrong_bodies, wrong_particulars
 from lns.lorawan.identifiers import Eui
 from lns.uplink.registry import EndDevice
 
@@ -57,6 +69,28 @@ class Book(Protocol):
     ) -> dict[str, object]: ...
 
     def flush(self) -> None: ...
+
+
+class Result(StrEnum):
+    """The word of a verdict. A pass needs a delivered stimulus."""
+
+    PASS = "PASS"
+    FAIL = "FAIL"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict of one case: whose it is where it is not a PASS, and every reason for it."""
+
+    result: Result
+    owner: str | None = None
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        owner = f" ({self.owner})" if self.owner else ""
+        return f"{self.result}{owner}" + "".join(f"\n  {reason}" for reason in self.reasons)
 
 
 class Case:
@@ -199,60 +233,20 @@ class Case:
 
         RSSI and SNR of a downlink may be left out: `without_signal`.
         """
-        self._fact("case.expect", {"expect": "device", "dev_eui": dev_eui, "line": line})
+        self.expect("device", dev_eui=dev_eui, line=line)
 
-    def expect_upstream(
-        self, dev_eui: Eui, f_cnt: int, station: Eui, body: dict[str, object]
-    ) -> None:
-        """Expect every message of an uplink through a station to have these fields."""
-        which = {"dev_eui": dev_eui, "f_cnt": f_cnt, "station": station}
-        self._fact("case.expect", {"expect": "upstream", **which, "body": body})
-
-    def expect_status(self, dev_eui: Eui, count: int) -> None:
-        """Expect the application to be told so often what a device says of itself."""
-        self._fact("case.expect", {"expect": "status", "dev_eui": dev_eui, "count": count})
+    def expect(self, what: str, **facts: object) -> None:
+        """Expect a particular, such as "status" or "effect" (`bench.verdict.particulars`)."""
+        self._fact("case.expect", {"expect": what, **facts})
 
     def expect_answer(self, frame_id: str, said: Mapping[str, int | bool | None]) -> None:
-        """Expect the next answer to a frame to say this (`bench.verdict.evidence`)."""
+        """Expect the next answer to a frame to say this, by the names of `ANSWER_FIELDS`."""
         unknown = sorted(set(said) - set(ANSWER_FIELDS))
         if unknown:
             raise ValueError(f"no answer says {', '.join(unknown)}; {', '.join(ANSWER_FIELDS)}")
         n = self._answers.get(frame_id, 0)
         self._answers[frame_id] = n + 1
-        facts = {"frame_id": frame_id, "n": n, "body": dict(said)}
-        self._fact("case.expect", {"expect": "answer", **facts})
-
-    def expect_evictions(self, count: int) -> None:
-        """Expect network servers to tell so often that level 1 forgot a frame before its time."""
-        self._fact("case.expect", {"expect": "evicted", "count": count})
-
-    def expect_finding(self, owner: str, rule: str, station: Eui) -> None:
-        """Expect the report to have a finding about a station, which the scenario brings about."""
-        facts = {"owner": owner, "rule": rule, "station": station}
-        self._fact("case.expect", {"expect": "finding", **facts})
-
-    def expect_on_air(self, frame_id: str, windows: Sequence[str]) -> None:
-        """Expect stations to report just these answers to a frame on the air, in this order."""
-        facts = {"frame_id": frame_id, "windows": list(windows)}
-        self._fact("case.expect", {"expect": "on_air", **facts})
-
-    def expect_effects(
-        self,
-        count: int,
-        which: Mapping[str, object],
-        *,
-        consumer: str | None = None,
-        by: str | None = None,
-    ) -> None:
-        """Expect a consumer, or all of them together, to let messages have so many effects.
-
-        With `by`: to ignore so many as duplicates that this detector has recognised. `which` has
-        dev_eui, dev_addr and f_cnt of an uplink, or the message_id.
-        """
-        facts: dict[str, object] = {"expect": "effect" if by is None else "ignored", **which}
-        optional = {"consumer": consumer, "by": by}
-        facts |= {name: value for name, value in optional.items() if value is not None}
-        self._fact("case.expect", {**facts, "count": count})
+        self.expect("answer", frame_id=frame_id, n=n, body=dict(said))
 
     def missed(self, owner: str, reason: str) -> None:
         """Note that something did not come about that the scenario builds on."""
@@ -318,3 +312,279 @@ class Case:
 
 def _in_order(event: Event) -> tuple[int, str, int]:
     return event["t_us"], event["source"], event["seq"]
+
+
+EUI_DIGITS = 16
+HOST_STALL_MAX_US = 50_000  # a longer one may have made a device, a station or a server late
+
+
+def judge(events: Sequence[Event]) -> Verdict:
+    """The verdict of one case from its events alone, and the stalls of the host while it was open.
+
+    A reception that was due and not delivered makes the case INCONCLUSIVE unless something that
+    was delivered is wrong; a case that expects nothing proves nothing and is an ERROR. What is
+    wrong while the host stalled proves nothing either: a slow machine is no failing network server.
+    A stimulus that the bench itself saw not come about proves nothing at all.
+    Whether all lines of the case are there, `bench.capture.wholeness` says.
+    """
+    evidence = Evidence.of(events)
+    wrong_words, doubts = _compare(evidence)
+    # What is wrong before the antenna comes first: what a device then does is no fault of its own.
+    failures = [*evidence.found, *wrong_words]
+    failures += [("LNS", str(violation)) for violation in violations(evidence)]
+    failures += _missing_lines(evidence)
+    if evidence.particulars:
+        failures += wrong_particulars(evidence, events)
+    if evidence.missed:
+        owner, reasons = evidence.missed[0][0], [*evidence.missed, *failures, *doubts]
+        return Verdict(Result.INCONCLUSIVE, owner, tuple(reason for _, reason in reasons))
+    stall_us = max(evidence.stalls_us, default=0)
+    if failures and stall_us > HOST_STALL_MAX_US:
+        stalled = ("bench", f"host stalled {(stall_us + 500) // 1000} ms")
+        failures, doubts = [], [stalled, *failures, *doubts]
+    if failures:
+        return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
+    if evidence.error is not None:
+        return Verdict(Result.ERROR, evidence.error_owner, (evidence.error,))
+    if not evidence.expects_anything:
+        return Verdict(Result.ERROR, "bench", ("the scenario expects nothing",))
+    if doubts:
+        return Verdict(Result.INCONCLUSIVE, doubts[0][0], tuple(reason for _, reason in doubts))
+    return Verdict(Result.PASS)
+
+
+def unreached(events: Sequence[Event], *, is_stuck: bool = False) -> str | None:
+    """Why a case that went wrong proves nothing: what was to reach a network server did not.
+
+    None where something that did reach one is wrong, or where stations had no link although nobody
+    had disturbed anything: that may be the doing of the server. `is_stuck`: the case went no
+    further; a join request that was lost is reason enough then.
+    """
+    evidence = Evidence.of(events)
+    is_disturbed = any(event["kind"] == "fault.begin" for event in events)
+    if not is_disturbed and any(event.get("cause") == NO_LINK for event in events):
+        return None
+    wrong_words, _ = _compare(evidence)
+    if evidence.found or wrong_words or wrong_bodies(evidence) or violations(evidence):
+        return None
+    if evidence.sent and not evidence.receptions:
+        return "nothing that was sent has reached a network server"
+    heard = evidence.heard
+    lost = _lost_joins(events, heard) if is_stuck else []
+    if lost:
+        return f"the join request {lost[0]} has not reached a network server"
+    for frame_id, rows in evidence.expected.items():
+        for n, (row, reception) in enumerate(zip_longest(rows, heard.get(frame_id, ()))):
+            if row is not None and (reception is None or reception.station != row.station):
+                name = evidence.name(row.station)
+                return f"{frame_id} #{n} has not reached a network server through {name}"
+    return None
+
+
+def _lost_joins(events: Sequence[Event], heard: Mapping[str, object]) -> list[str]:
+    newest: dict[str, str] = {}
+    for event in events:
+        if event["kind"] != "radio.transmit" or event.get("origin") != "device":
+            continue
+        frame_id = event.get("frame_id", "")
+        if event["direction"] == "up" and len(frame_id.partition(":")[0]) == EUI_DIGITS:
+            newest[event["dev_eui"]] = frame_id
+    return [frame_id for frame_id in newest.values() if frame_id not in heard]
+
+
+def _compare(evidence: Evidence) -> tuple[Reasons, Reasons]:
+    failures: Reasons = []
+    doubts: Reasons = []
+    heard = evidence.heard
+    for frame_id, rows in evidence.expected.items():
+        pairs = zip_longest(rows, heard.get(frame_id, []))
+        for n, (row, reception) in enumerate(pairs):
+            if row is None:
+                assert reception is not None
+                name = evidence.name(reception.station)
+                doubts.append(("air", f"{frame_id} #{n}: {name} heard it and was not to"))
+            elif reception is None or reception.station != row.station:
+                got = "nobody" if reception is None else evidence.name(reception.station)
+                doubts.append(
+                    (
+                        "air",
+                        f"{frame_id} #{n}: {evidence.name(row.station)} was to hear it, {got} did",
+                    )
+                )
+            else:
+                failures += _wrong_words(evidence, frame_id, n, row.words, reception)
+    return failures, doubts
+
+
+def _wrong_words(
+    evidence: Evidence, frame_id: str, n: int, expected: Words, reception: Heard
+) -> Reasons:
+    where = f"{frame_id} #{n} through {evidence.name(reception.station)}"
+    if reception.outcome is None:
+        return [("LNS", f"{where}: no outcome, expected {expected}")]
+    if reception.outcome != expected:
+        return [("LNS", f"{where}: expected {expected}, observed {reception.outcome}")]
+    return []
+
+
+def _missing_lines(evidence: Evidence) -> Reasons:
+    reasons: Reasons = []
+    for dev_eui, lines in evidence.expected_lines.items():
+        observed = iter(evidence.lines.get(dev_eui, ()))
+        for line in lines:
+            if without_signal(line) not in observed:  # consumes up to the match: the order counts
+                owner = "device" if evidence.answered(dev_eui) else "LNS"
+                reasons.append((owner, f"device {dev_eui} did not say {line!r}"))
+    return reasons
+
+
+# Conservation laws over what the parties wrote independently of each other: the tap what stations
+# delivered, the network server what became of it, the application what it got, the air what was
+# sent. A violation is a finding whatever the scenario expected.
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One law that does not hold, with the facts that break it."""
+
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}"
+
+
+def violations(evidence: Evidence) -> list[Violation]:
+    """Every violation of a conservation law in one case, whose lines are all there."""
+    laws = (
+        _one_outcome_per_reception,
+        _forwarded_means_published,
+        _one_answer_per_reception,
+        _scheduled_means_handed_over,
+        _answer_through_the_station_that_heard_it,
+        _nothing_accepted_that_nobody_sent,
+        _no_downlink_counter_twice,
+    )
+    return [Violation(rule, text) for law in laws for rule, text in law(evidence)]
+
+
+Broken = Iterator[tuple[str, str]]
+
+
+def _one_outcome_per_reception(evidence: Evidence) -> Broken:
+    rule = "one outcome per reception"
+    for reception in evidence.receptions:
+        if reception.outcome is None:
+            name = evidence.name(reception.station)
+            yield rule, f"{reception.frame_id or 'unreadable'} through {name} has no outcome"
+    for outcome in evidence.surplus_outcomes:
+        frame = outcome.get("frame_id", "unreadable")
+        yield rule, f"{frame}: an outcome without a reception at {outcome['station']}"
+
+
+def _forwarded_means_published(evidence: Evidence) -> Broken:
+    rule = "forwarded means published"
+    owed: Counter[tuple[str | None, str, int | None, bool]] = Counter()
+    for outcome in evidence.outcomes:
+        if outcome["upstream"] != "dropped":
+            marked = outcome["upstream"] == "marked"
+            key = (outcome.get("dev_eui"), outcome["station"], outcome.get("f_cnt"), marked)
+            owed[key] += 1
+    got = Counter(
+        (body.get("devEui"), body.get("station", ""), body.get("fCnt"), body.get("dupMsg", False))
+        for body in evidence.published
+    )
+    for key in sorted(owed.keys() | got.keys(), key=str):
+        if owed[key] != got[key]:
+            dev_eui, station, f_cnt, marked = key
+            what = "marked" if marked else "unmarked"
+            yield (
+                rule,
+                (
+                    f"{dev_eui} FCnt {f_cnt} through {evidence.name(station)}:"
+                    f" {owed[key]} {what} by outcome, {got[key]} published"
+                ),
+            )
+    for message_id, used_us in evidence.ids_us.items():
+        # A frame that level 1 forgot may be accepted once more, under its name.
+        times = 1 + sum(b - a < evidence.retention_us for a, b in pairwise(used_us))
+        if times > 1 and not evidence.lns_restarts:
+            yield rule, f"message id {message_id} was used {times} times"
+
+
+def _one_answer_per_reception(evidence: Evidence) -> Broken:
+    rule = "one answer per reception"
+    owed: Counter[tuple[str, int | None]] = Counter(
+        (outcome["station"], outcome.get("xtime"))
+        for outcome in evidence.outcomes
+        if outcome["answer"] in ("RX1", "RX2")
+    )
+    sent: Counter[tuple[str, int | None]] = Counter(
+        (event["station"], event["xtime"]) for event in evidence.downlinks if "xtime" in event
+    )
+    at_the_tap: Counter[tuple[str, int | None]] = Counter(evidence.dnmsgs)
+    told_us = {
+        (outcome["station"], outcome.get("xtime")): outcome["t_us"] for outcome in evidence.outcomes
+    }
+    for key in sorted(owed.keys() | sent.keys() | at_the_tap.keys(), key=str):
+        unseen = at_the_tap[key] < owed[key] and not evidence.is_blind(key[0], told_us[key])
+        if owed[key] != sent[key] or at_the_tap[key] > owed[key] or unseen:
+            yield (
+                rule,
+                (
+                    f"{evidence.name(key[0])} at xtime {key[1]}: {owed[key]} by outcome,"
+                    f" {sent[key]} scheduled, {at_the_tap[key]} passed the tap"
+                ),
+            )
+
+
+def _scheduled_means_handed_over(evidence: Evidence) -> Broken:
+    rule = "scheduled means handed over"
+    downlinks = [event for event in evidence.downlinks if "xtime" not in event]
+    told_us = {(event["station"], event["diid"]): event["t_us"] for event in downlinks}
+    scheduled = Counter((event["station"], event["diid"]) for event in downlinks)
+    seen = Counter(evidence.diids)
+    for key in sorted(scheduled.keys() | seen.keys()):
+        unseen = seen[key] < scheduled[key] and not evidence.is_blind(key[0], told_us[key])
+        if seen[key] > scheduled[key] or unseen:
+            yield (
+                rule,
+                (
+                    f"{evidence.name(key[0])}: downlink {key[1]} was scheduled"
+                    f" {scheduled[key]} times and reached the tap {seen[key]} times"
+                ),
+            )
+
+
+def _answer_through_the_station_that_heard_it(evidence: Evidence) -> Broken:
+    heard = {(reception.station, reception.xtime) for reception in evidence.receptions}
+    for station, xtime in evidence.dnmsgs:
+        if (station, xtime) not in heard:
+            yield (
+                "answer through the station that heard it",
+                (
+                    f"a downlink for xtime {xtime}, which this station never reported"
+                    f" ({evidence.name(station)})"
+                ),
+            )
+
+
+def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Broken:
+    for outcome in evidence.outcomes:
+        if outcome["upstream"] != "dropped" and outcome.get("frame_id") not in evidence.sent:
+            yield (
+                "nothing accepted that nobody sent",
+                f"{outcome.get('frame_id', 'unreadable')} went upstream and no device sent it",
+            )
+
+
+def _no_downlink_counter_twice(evidence: Evidence) -> Broken:
+    used: defaultdict[tuple[str, str | None], int] = defaultdict(lambda: -1)
+    for event in evidence.downlinks:
+        if "f_cnt_down" not in event:
+            continue
+        session = (event["dev_eui"], event.get("dev_addr"))
+        if event["f_cnt_down"] <= used[session]:
+            yield (
+                "no downlink counter twice",
+                f"{session[0]}: FCntDown {event['f_cnt_down']} after {used[session]}",
+            )
+        used[session] = max(used[session], event["f_cnt_down"])

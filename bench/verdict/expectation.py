@@ -1,210 +1,49 @@
-"""What is due, what was there, and what verdict follows?
+"""What is due of one case, and what was there: who sent, who heard, what was said about it?
 
 Expectations are data: the words of one reception in the order station, status, upstream with its
 reason, answer ("east Duplicate dropped(Duplicate) Suppressed"), and the word of level 2 where that
-is due ("west NonDuplicate forwarded RX1 Owner"). A verdict is a reading of the
-events of one case and of nothing else; the Spark score of the same events gives the same one.
+is due ("west NonDuplicate forwarded RX1 Owner"). Evidence is read from the capture lines only, with
+the station's own spelling of a frame; the network server is asked nothing.
 """
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from itertools import cycle, pairwise, zip_longest
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle
+from typing import Any
 
-from bench.capture.reading import Event
-from bench.verdict.evidence import (
-    ABSENT,
-    NO_LINK,
-    TOO_LATE_RULE,
-    Evidence,
-    Heard,
-    Words,
-    without_signal,
-)
+from bench.capture.reading import HOST_STALLED, Event
 from bench.verdict.owner import ScenarioMistake, not_there
+from bench.verdict.wire import eui_of, is_reception, json_of, uplink_of
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.downlink.receive_window import Answer
 
-
-# Conservation laws over what the parties wrote independently of each other: the tap what stations
-# delivered, the network server what became of it, the application what it got, the air what was
-# sent. A violation is a finding whatever the scenario expected.
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One law that does not hold, with the facts that break it."""
-
-    rule: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.text}"
-
-
-def violations(evidence: Evidence) -> list[Violation]:
-    """Every violation of a conservation law in one case, whose lines are all there."""
-    laws = (
-        _one_outcome_per_reception,
-        _forwarded_means_published,
-        _one_answer_per_reception,
-        _scheduled_means_handed_over,
-        _answer_through_the_station_that_heard_it,
-        _nothing_accepted_that_nobody_sent,
-        _no_downlink_counter_twice,
-    )
-    return [Violation(rule, text) for law in laws for rule, text in law(evidence)]
-
-
-Broken = Iterator[tuple[str, str]]
-
-
-def _one_outcome_per_reception(evidence: Evidence) -> Broken:
-    rule = "one outcome per reception"
-    for reception in evidence.receptions:
-        if reception.outcome is None:
-            name = evidence.name(reception.station)
-            yield rule, f"{reception.frame_id or 'unreadable'} through {name} has no outcome"
-    for outcome in evidence.surplus_outcomes:
-        frame = outcome.get("frame_id", "unreadable")
-        yield rule, f"{frame}: an outcome without a reception at {outcome['station']}"
-
-
-def _forwarded_means_published(evidence: Evidence) -> Broken:
-    rule = "forwarded means published"
-    owed: Counter[tuple[str | None, str, int | None, bool]] = Counter()
-    for outcome in evidence.outcomes:
-        if outcome["upstream"] != "dropped":
-            marked = outcome["upstream"] == "marked"
-            key = (outcome.get("dev_eui"), outcome["station"], outcome.get("f_cnt"), marked)
-            owed[key] += 1
-    got = Counter(
-        (body.get("devEui"), body.get("station", ""), body.get("fCnt"), body.get("dupMsg", False))
-        for body in evidence.published
-    )
-    for key in sorted(owed.keys() | got.keys(), key=str):
-        if owed[key] != got[key]:
-            dev_eui, station, f_cnt, marked = key
-            what = "marked" if marked else "unmarked"
-            yield (
-                rule,
-                (
-                    f"{dev_eui} FCnt {f_cnt} through {evidence.name(station)}:"
-                    f" {owed[key]} {what} by outcome, {got[key]} published"
-                ),
-            )
-    for message_id, used_us in evidence.ids_us.items():
-        # A frame that level 1 forgot may be accepted once more, under its name.
-        times = 1 + sum(b - a < evidence.retention_us for a, b in pairwise(used_us))
-        if times > 1 and not evidence.lns_restarts:
-            yield rule, f"message id {message_id} was used {times} times"
-
-
-def _one_answer_per_reception(evidence: Evidence) -> Broken:
-    rule = "one answer per reception"
-    owed: Counter[tuple[str, int | None]] = Counter(
-        (outcome["station"], outcome.get("xtime"))
-        for outcome in evidence.outcomes
-        if outcome["answer"] in ("RX1", "RX2")
-    )
-    sent: Counter[tuple[str, int | None]] = Counter(
-        (event["station"], event["xtime"]) for event in evidence.downlinks if "xtime" in event
-    )
-    at_the_tap: Counter[tuple[str, int | None]] = Counter(evidence.dnmsgs)
-    told_us = {
-        (outcome["station"], outcome.get("xtime")): outcome["t_us"] for outcome in evidence.outcomes
-    }
-    for key in sorted(owed.keys() | sent.keys() | at_the_tap.keys(), key=str):
-        unseen = at_the_tap[key] < owed[key] and not evidence.is_blind(key[0], told_us[key])
-        if owed[key] != sent[key] or at_the_tap[key] > owed[key] or unseen:
-            yield (
-                rule,
-                (
-                    f"{evidence.name(key[0])} at xtime {key[1]}: {owed[key]} by outcome,"
-                    f" {sent[key]} scheduled, {at_the_tap[key]} passed the tap"
-                ),
-            )
-
-
-def _scheduled_means_handed_over(evidence: Evidence) -> Broken:
-    rule = "scheduled means handed over"
-    downlinks = [event for event in evidence.downlinks if "xtime" not in event]
-    told_us = {(event["station"], event["diid"]): event["t_us"] for event in downlinks}
-    scheduled = Counter((event["station"], event["diid"]) for event in downlinks)
-    seen = Counter(evidence.diids)
-    for key in sorted(scheduled.keys() | seen.keys()):
-        unseen = seen[key] < scheduled[key] and not evidence.is_blind(key[0], told_us[key])
-        if seen[key] > scheduled[key] or unseen:
-            yield (
-                rule,
-                (
-                    f"{evidence.name(key[0])}: downlink {key[1]} was scheduled"
-                    f" {scheduled[key]} times and reached the tap {seen[key]} times"
-                ),
-            )
-
-
-def _answer_through_the_station_that_heard_it(evidence: Evidence) -> Broken:
-    heard = {(reception.station, reception.xtime) for reception in evidence.receptions}
-    for station, xtime in evidence.dnmsgs:
-        if (station, xtime) not in heard:
-            yield (
-                "answer through the station that heard it",
-                (
-                    f"a downlink for xtime {xtime}, which this station never reported"
-                    f" ({evidence.name(station)})"
-                ),
-            )
-
-
-def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Broken:
-    for outcome in evidence.outcomes:
-        if outcome["upstream"] != "dropped" and outcome.get("frame_id") not in evidence.sent:
-            yield (
-                "nothing accepted that nobody sent",
-                f"{outcome.get('frame_id', 'unreadable')} went upstream and no device sent it",
-            )
-
-
-def _no_downlink_counter_twice(evidence: Evidence) -> Broken:
-    used: defaultdict[tuple[str, str | None], int] = defaultdict(lambda: -1)
-    for event in evidence.downlinks:
-        if "f_cnt_down" not in event:
-            continue
-        session = (event["dev_eui"], event.get("dev_addr"))
-        if event["f_cnt_down"] <= used[session]:
-            yield (
-                "no downlink counter twice",
-                f"{session[0]}: FCntDown {event['f_cnt_down']} after {used[session]}",
-            )
-        used[session] = max(used[session], event["f_cnt_down"])
-
-
-EUI_DIGITS = 16
-HOST_STALL_MAX_US = 50_000  # a longer one may have made a device, a station or a server late
-
-
-class Result(StrEnum):
-    """The word of a verdict. A pass needs a delivered stimulus."""
-
-    PASS = "PASS"
-    FAIL = "FAIL"
-    INCONCLUSIVE = "INCONCLUSIVE"
-    ERROR = "ERROR"
+ABSENT = "-"
+NO_LINK = "no link"
+"""Why a tap dropped a text: it had nobody to give it to."""
+LINK = "station.link"
+"""What a tap tells of the link to a network server: it was refused, or the server closed it."""
+UNDER_WAY_US = 1_000_000
+"""How long what a network server has said may be on its way to the tap of a station."""
+Reasons = list[tuple[str, str]]  # (owner, reason)
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The verdict of one case: whose it is where it is not a PASS, and every reason for it."""
+class Words:
+    """The words of an outcome; "-" where one is absent, or of no interest as `level2` may be."""
 
-    result: Result
-    owner: str | None = None
-    reasons: tuple[str, ...] = ()
+    status: str
+    upstream: str
+    reason: str
+    answer: str
+    level2: str = ABSENT
 
     def __str__(self) -> str:
-        owner = f" ({self.owner})" if self.owner else ""
-        return f"{self.result}{owner}" + "".join(f"\n  {reason}" for reason in self.reasons)
+        reason = "" if self.reason == ABSENT else f"({self.reason})"
+        level2 = "" if self.level2 == ABSENT else f" {self.level2}"
+        return f"{self.status} {self.upstream}{reason} {self.answer}{level2}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +55,8 @@ class Due:
 
 
 Row = tuple[Words, ...]
+
+
 Key = tuple[str, str]  # (strategy, kind)
 
 
@@ -337,185 +178,6 @@ def words(text: str) -> Words:
     return Words(status, upstream, reason, answer, level2)
 
 
-def judge(events: Sequence[Event]) -> Verdict:
-    """The verdict of one case from its events alone, and the stalls of the host while it was open.
-
-    A reception that was due and not delivered makes the case INCONCLUSIVE unless something that
-    was delivered is wrong; a case that expects nothing proves nothing and is an ERROR. What is
-    wrong while the host stalled proves nothing either: a slow machine is no failing network server.
-    A stimulus that the bench itself saw not come about proves nothing at all.
-    Whether all lines of the case are there, `bench.capture.wholeness` says.
-    """
-    evidence = Evidence.of(events)
-    wrong_words, doubts = _compare(evidence)
-    # What is wrong before the antenna comes first: what a device then does is no fault of its own.
-    failures = [*evidence.found, *wrong_words]
-    failures += [("LNS", str(violation)) for violation in violations(evidence)]
-    failures += _missing_lines(evidence)
-    failures += _wrong_bodies(evidence)
-    failures += _wrong_windows(evidence)
-    failures += [("LNS", wrong) for wrong in evidence.answers.wrong()]
-    failures += _wrong_evictions(evidence)
-    failures += _wrong_statuses(evidence)
-    failures += [("application", wrong) for wrong in evidence.effects.wrong()]
-    failures += _unprovoked(evidence)
-    if evidence.missed:
-        owner, reasons = evidence.missed[0][0], [*evidence.missed, *failures, *doubts]
-        return Verdict(Result.INCONCLUSIVE, owner, tuple(reason for _, reason in reasons))
-    stall_us = max(evidence.stalls_us, default=0)
-    if failures and stall_us > HOST_STALL_MAX_US:
-        stalled = ("bench", f"host stalled {(stall_us + 500) // 1000} ms")
-        failures, doubts = [], [stalled, *failures, *doubts]
-    if failures:
-        return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
-    if evidence.error is not None:
-        return Verdict(Result.ERROR, evidence.error_owner, (evidence.error,))
-    if not evidence.expects_anything:
-        return Verdict(Result.ERROR, "bench", ("the scenario expects nothing",))
-    if doubts:
-        return Verdict(Result.INCONCLUSIVE, doubts[0][0], tuple(reason for _, reason in doubts))
-    return Verdict(Result.PASS)
-
-
-def unreached(events: Sequence[Event], *, is_stuck: bool = False) -> str | None:
-    """Why a case that went wrong proves nothing: what was to reach a network server did not.
-
-    None where something that did reach one is wrong, or where stations had no link although nobody
-    had disturbed anything: that may be the doing of the server. `is_stuck`: the case went no
-    further; a join request that was lost is reason enough then.
-    """
-    evidence = Evidence.of(events)
-    is_disturbed = any(event["kind"] == "fault.begin" for event in events)
-    if not is_disturbed and any(event.get("cause") == NO_LINK for event in events):
-        return None
-    wrong_words, _ = _compare(evidence)
-    if evidence.found or wrong_words or _wrong_bodies(evidence) or violations(evidence):
-        return None
-    if evidence.sent and not evidence.receptions:
-        return "nothing that was sent has reached a network server"
-    heard = evidence.heard
-    lost = _lost_joins(events, heard) if is_stuck else []
-    if lost:
-        return f"the join request {lost[0]} has not reached a network server"
-    for frame_id, rows in evidence.expected.items():
-        for n, (row, reception) in enumerate(zip_longest(rows, heard.get(frame_id, ()))):
-            if row is not None and (reception is None or reception.station != row.station):
-                name = evidence.name(row.station)
-                return f"{frame_id} #{n} has not reached a network server through {name}"
-    return None
-
-
-def _lost_joins(events: Sequence[Event], heard: Mapping[str, object]) -> list[str]:
-    newest: dict[str, str] = {}
-    for event in events:
-        if event["kind"] != "radio.transmit" or event.get("origin") != "device":
-            continue
-        frame_id = event.get("frame_id", "")
-        if event["direction"] == "up" and len(frame_id.partition(":")[0]) == EUI_DIGITS:
-            newest[event["dev_eui"]] = frame_id
-    return [frame_id for frame_id in newest.values() if frame_id not in heard]
-
-
-Reasons = list[tuple[str, str]]  # (owner, reason)
-
-
-def _compare(evidence: Evidence) -> tuple[Reasons, Reasons]:
-    failures: Reasons = []
-    doubts: Reasons = []
-    heard = evidence.heard
-    for frame_id, rows in evidence.expected.items():
-        pairs = zip_longest(rows, heard.get(frame_id, []))
-        for n, (row, reception) in enumerate(pairs):
-            if row is None:
-                assert reception is not None
-                name = evidence.name(reception.station)
-                doubts.append(("air", f"{frame_id} #{n}: {name} heard it and was not to"))
-            elif reception is None or reception.station != row.station:
-                got = "nobody" if reception is None else evidence.name(reception.station)
-                doubts.append(
-                    (
-                        "air",
-                        f"{frame_id} #{n}: {evidence.name(row.station)} was to hear it, {got} did",
-                    )
-                )
-            else:
-                failures += _wrong_words(evidence, frame_id, n, row.words, reception)
-    return failures, doubts
-
-
-def _wrong_words(
-    evidence: Evidence, frame_id: str, n: int, expected: Words, reception: Heard
-) -> Reasons:
-    where = f"{frame_id} #{n} through {evidence.name(reception.station)}"
-    if reception.outcome is None:
-        return [("LNS", f"{where}: no outcome, expected {expected}")]
-    if reception.outcome != expected:
-        return [("LNS", f"{where}: expected {expected}, observed {reception.outcome}")]
-    return []
-
-
-def _missing_lines(evidence: Evidence) -> Reasons:
-    reasons: Reasons = []
-    for dev_eui, lines in evidence.expected_lines.items():
-        observed = iter(evidence.lines.get(dev_eui, ()))
-        for line in lines:
-            if without_signal(line) not in observed:  # consumes up to the match: the order counts
-                owner = "device" if evidence.answered(dev_eui) else "LNS"
-                reasons.append((owner, f"device {dev_eui} did not say {line!r}"))
-    return reasons
-
-
-def _wrong_bodies(evidence: Evidence) -> Reasons:
-    reasons: Reasons = []
-    for due in evidence.expected_bodies:
-        which = due.dev_eui, due.f_cnt, due.station
-        for body in evidence.published:
-            if (body.get("devEui"), body.get("fCnt"), body.get("station")) != which:
-                continue
-            for name, value in due.body.items():
-                if body.get(name) != value:
-                    where = f"message {body.get('messageId')} through {evidence.name(due.station)}"
-                    told = f"expected {name} {value!r}, observed {body.get(name)!r}"
-                    reasons.append(("LNS", f"{where}: {told}"))
-    return reasons
-
-
-def _wrong_windows(evidence: Evidence) -> Reasons:
-    reasons: Reasons = []
-    for frame_id, due in evidence.expected_on_air.items():
-        observed = evidence.on_air.get(frame_id, [])
-        if observed != due:
-            said = ", ".join(observed) or "none"
-            wanted = ", ".join(due) or "none"
-            difference = f"expected {wanted}, observed {said}"
-            reasons.append(("gateway", f"answers to {frame_id} on the air: {difference}"))
-    return reasons
-
-
-def _wrong_evictions(evidence: Evidence) -> Reasons:
-    due, evicted = evidence.expected_evictions, evidence.evictions
-    if due is None or due == evicted:
-        return []
-    return [("LNS", f"frames forgotten too early: expected {due}, observed {evicted}")]
-
-
-def _unprovoked(evidence: Evidence) -> Reasons:
-    """Findings that a scenario was to bring about, of those that one can see without the score."""
-    return [
-        ("bench", f"{evidence.name(due.station)}: expected the finding {due.rule}, observed none")
-        for due in evidence.expected_findings
-        if due.rule == TOO_LATE_RULE and due not in evidence.provoked
-    ]
-
-
-def _wrong_statuses(evidence: Evidence) -> Reasons:
-    return [
-        ("LNS", f"status of {dev_eui}: expected {due} times, observed {heard} times")
-        for dev_eui, due in evidence.expected_statuses.items()
-        if (heard := len(evidence.statuses.get(dev_eui, ()))) != due
-    ]
-
-
 def _keys(which: str) -> Iterable[tuple[str, str]]:
     strategy, _, kind = which.partition(" ")
     kinds = {"*": ["confirmed", "unconfirmed", "join"]}.get(kind.strip(), [kind.strip()])
@@ -530,3 +192,277 @@ def _keys(which: str) -> Iterable[tuple[str, str]]:
 def _check(word: str, known: set[str], what: str, text: str) -> None:
     if word not in known:
         raise ValueError(f"{text!r}: {word!r} is no {what}; known: {', '.join(sorted(known))}")
+
+
+_SIGNAL = re.compile(r"^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:")
+
+
+def without_signal(line: str) -> str:
+    """What a device says of a downlink is due without RSSI and SNR: nobody can know them before.
+
+    `+EVT:RX_1:-71:9:UNICAST:7:c0ffee` -> `+EVT:RX_1:UNICAST:7:c0ffee`; any other line as it is.
+    """
+    return _SIGNAL.sub(r"\1:", line)
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """One `case.expect` row of a frame, in order of arrival at the network server.
+
+    Rows with the same number `race` stand for receptions at the same moment; see `_settled`.
+    """
+
+    station: str
+    words: Words
+    race: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """One reception as it left the tap towards the network server, with its outcome.
+
+    The outcome has the word of level 2 where what is due names one.
+    """
+
+    station: str
+    frame_id: str | None
+    xtime: int | None
+    t_us: int
+    outcome: Words | None = None
+    level2: str = ABSENT
+
+
+@dataclass(slots=True)
+class Evidence:
+    """One case. `heard` and `expected` are keyed by frame_id, lines by DevEUI.
+
+    `particulars`: the rows of what else is due (`bench.verdict.particulars`). `stalls_us`: how late
+    the host woke, each time that it did while the case was open.
+    """
+
+    names: dict[str, str] = field(default_factory=dict)
+    expected: dict[str, list[Expected]] = field(default_factory=lambda: defaultdict(list))
+    expected_lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    particulars: list[Event] = field(default_factory=list)
+    lines: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    receptions: list[Heard] = field(default_factory=list)
+    outcomes: list[Event] = field(default_factory=list)
+    surplus_outcomes: list[Event] = field(default_factory=list)
+    sent: set[str] = field(default_factory=set)
+    forged: set[str] = field(default_factory=set)
+    published: list[dict[str, Any]] = field(default_factory=list)
+    ids_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """When each message id was used; not of unverified messages: another server sends them too."""
+    retention_us: int = 60_000_000
+    downlinks: list[Event] = field(default_factory=list)
+    handed_over_to: set[str] = field(default_factory=set)
+    on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    dnmsgs: list[tuple[str, int]] = field(default_factory=list)
+    diids: list[tuple[str, int]] = field(default_factory=list)  # of what answers no uplink
+    link_lost_us: dict[str, int] = field(default_factory=dict)
+    lns_restarted_us: int | None = None
+    lns_restarts: int = 0
+    stalls_us: list[int] = field(default_factory=list)
+    missed: list[tuple[str, str]] = field(default_factory=list)  # (owner, reason)
+    found: list[tuple[str, str]] = field(default_factory=list)  # (owner, text)
+    error: str | None = None
+    error_owner: str = "bench"
+
+    @property
+    def heard(self) -> dict[str, list[Heard]]:
+        by_frame: defaultdict[str, list[Heard]] = defaultdict(list)
+        for reception in self.receptions:
+            if reception.frame_id is not None:
+                by_frame[reception.frame_id].append(reception)
+        return by_frame
+
+    @property
+    def expects_anything(self) -> bool:
+        return bool(self.expected or self.expected_lines) or any(
+            row["expect"] != "finding" for row in self.particulars
+        )
+
+    def name(self, station: str) -> str:
+        return self.names.get(station, station)
+
+    def is_blind(self, station: str, t_us: int) -> bool:
+        """Whether the tap may not have seen what was said to a station then.
+
+        Its link was lost, or a network server ended, before or while that was on its way.
+        """
+        lost_us = self.link_lost_us.get(station), self.lns_restarted_us
+        return any(at_us is not None and at_us <= t_us + UNDER_WAY_US for at_us in lost_us)
+
+    def answered(self, dev_eui: str) -> bool:
+        """Whether the network server handed a station any downlink for this device."""
+        return dev_eui in self.handed_over_to
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> "Evidence":
+        """Read the events of one case, in order of time."""
+        evidence = cls()
+        for event in events:
+            if event["kind"] == HOST_STALLED:
+                evidence.stalls_us.append(event["late_us"])
+                continue
+            read = _READERS.get(event["kind"])
+            if read is not None:
+                read(evidence, event)
+        evidence._pair()
+        evidence._ask_level2()
+        heard = evidence.heard
+        for frame_id, rows in evidence.expected.items():
+            evidence.expected[frame_id] = _settled(rows, heard.get(frame_id, []))
+        return evidence
+
+    def _pair(self) -> None:
+        waiting: defaultdict[tuple[str, Any], list[Event]] = defaultdict(list)
+        for outcome in self.outcomes:
+            waiting[outcome["station"], outcome.get("xtime")].append(outcome)
+        for index, reception in enumerate(self.receptions):
+            queue = waiting[reception.station, reception.xtime]
+            if queue:
+                event = queue.pop(0)
+                words, level2 = _words(event), event.get("level2", ABSENT)
+                self.receptions[index] = replace(reception, outcome=words, level2=level2)
+        self.surplus_outcomes = [outcome for queue in waiting.values() for outcome in queue]
+
+    def _ask_level2(self) -> None:
+        turns: Counter[str | None] = Counter()
+        for index, heard in enumerate(self.receptions):
+            rows = self.expected.get(heard.frame_id or "", ())
+            turn, turns[heard.frame_id] = turns[heard.frame_id], turns[heard.frame_id] + 1
+            asked = turn < len(rows) and rows[turn].words.level2 != ABSENT
+            if asked and heard.outcome is not None:
+                outcome = replace(heard.outcome, level2=heard.level2)
+                self.receptions[index] = replace(heard, outcome=outcome)
+
+
+def _settled(rows: Sequence[Expected], heard: Sequence[Heard]) -> list[Expected]:
+    """What is due of one frame, each race with the stations and words that it came out with.
+
+    Whichever station came first, and whichever got which of the words, is right: the receptions of
+    a race, in order of their words, get the words that are due, in order too. Without the stations
+    of the race at its places nothing is settled, and the rows stand as they were written.
+    """
+    settled = list(rows)
+    places_of: defaultdict[int, list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        if row.race is not None:
+            places_of[row.race].append(place)
+    for places in places_of.values():
+        ran = [heard[place].station for place in places if place < len(heard)]
+        if sorted(ran) != sorted(rows[place].station for place in places):
+            continue
+        by_words = sorted(places, key=lambda place: str(heard[place].outcome or ""))
+        due = sorted((rows[place].words for place in places), key=str)
+        for place, words in zip(by_words, due, strict=True):
+            settled[place] = replace(rows[place], station=heard[place].station, words=words)
+    return settled
+
+
+def _words(event: Event) -> Words:
+    return Words(
+        event.get("status", ABSENT),
+        event["upstream"],
+        event.get("reason", ABSENT),
+        event["answer"],
+    )
+
+
+def _read_expect(evidence: Evidence, event: Event) -> None:
+    match event["expect"]:
+        case "device":
+            evidence.expected_lines[event["dev_eui"]].append(event["line"])
+        case "outcome":
+            words = replace(_words(event), level2=event.get("level2", ABSENT))
+            row = Expected(event["station"], words, event.get("race"))
+            evidence.expected[event["frame_id"]].append(row)
+        case _:
+            evidence.particulars.append(event)
+
+
+def _read_text(evidence: Evidence, event: Event) -> None:
+    if event["direction"] == "down":
+        _read_dnmsg(evidence, event)
+        return
+    if event.get("dropped"):
+        return
+    uplink = uplink_of(event["station"], event["t_us"], 0, event["text"])
+    if uplink is not None:
+        evidence.receptions.append(
+            Heard(uplink.station, uplink.frame_id, uplink.xtime, event["t_us"])
+        )
+        return
+    if is_reception(event["text"]):
+        evidence.receptions.append(Heard(event["station"], None, None, event["t_us"]))
+
+
+def _read_dnmsg(evidence: Evidence, event: Event) -> None:
+    fields = json_of(event["text"])
+    if fields is None or fields.get("msgtype") != "dnmsg":
+        return
+    dev_eui = eui_of(fields.get("DevEui", fields.get("DevEUI")))
+    if dev_eui is not None:
+        evidence.handed_over_to.add(dev_eui)
+    if isinstance(fields.get("xtime"), int):  # also of a downlink that no station could read
+        evidence.dnmsgs.append((event["station"], fields["xtime"]))
+    elif isinstance(fields.get("diid"), int):
+        evidence.diids.append((event["station"], fields["diid"]))
+
+
+def _read_link(evidence: Evidence, event: Event) -> None:
+    evidence.link_lost_us.setdefault(event["station"], event["t_us"])
+
+
+def _read_transmit(evidence: Evidence, event: Event) -> None:
+    if event["direction"] == "up":
+        (evidence.sent if event["genuine"] else evidence.forged).add(event["frame_id"])
+
+
+def _read_downlink(evidence: Evidence, event: Event) -> None:
+    if event["stage"] == "scheduled":
+        evidence.downlinks.append(event)
+    else:
+        evidence.on_air[event.get("frame_id", "")].append(event["window"])
+
+
+def _read_line(evidence: Evidence, event: Event) -> None:
+    evidence.lines[event["dev_eui"]].append(without_signal(event["text"]))
+
+
+def _read_published(evidence: Evidence, event: Event) -> None:
+    body = event["body"]
+    evidence.published.append(body)
+    if not body.get("unverified", False):
+        evidence.ids_us[body.get("messageId", "")].append(event["t_us"])
+
+
+def _read_lns(evidence: Evidence, event: Event) -> None:
+    evidence.retention_us = event.get("retention_us", evidence.retention_us)
+    if event["event"] == "restart":
+        evidence.lns_restarts += 1
+        evidence.lns_restarted_us = evidence.lns_restarted_us or event["t_us"]
+
+
+def _read_end(evidence: Evidence, event: Event) -> None:
+    if event["verdict"] == "ERROR":
+        evidence.error = "; ".join(event["reasons"]) or "the bench failed"
+        evidence.error_owner = event.get("owner", "bench")
+
+
+_READERS: dict[str, Callable[[Evidence, Event], None]] = {
+    "case.expect": _read_expect,
+    "case.station": lambda evidence, event: evidence.names.update({event["eui"]: event["name"]}),
+    "case.lns": _read_lns,
+    "case.end": _read_end,
+    "device.line": _read_line,
+    "station.text": _read_text,
+    LINK: _read_link,
+    "radio.transmit": _read_transmit,
+    "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),
+    "lns.downlink": _read_downlink,
+    "stimulus.missed": lambda ev, event: ev.missed.append((event["owner"], event["reason"])),
+    "case.finding": lambda ev, event: ev.found.append((event["owner"], event["text"])),
+    "upstream.published": _read_published,
+}

@@ -277,7 +277,7 @@ MUTANTS = (
     ),
     Mutant(
         "an id is used once in a case, says Python",
-        "bench/verdict/expectation.py",
+        "bench/verdict/case.py",
         "1 + sum(b - a < evidence.retention_us for a, b in pairwise(used_us))",
         "len(used_us)",
         "scenarios/test_explored.py",

@@ -43,16 +43,16 @@ MUTANTS = (
     ),
     Mutant(
         "what was not provoked is not missed",
-        "bench/verdict/expectation.py",
-        "        if due.rule == TOO_LATE_RULE and due not in evidence.provoked",
+        "bench/verdict/particulars.py",
+        '        if row["rule"] == TOO_LATE_RULE and (row["owner"], row["station"]) not in provoked',
         "        if False",
         "tests/bench/verdict/test_expectation.py",
     ),
     Mutant(
         "a station that answers again provokes as well",
-        "bench/verdict/evidence.py",
-        '    if event["stage"] == "going on":',
-        "    if True:",
+        "bench/verdict/particulars.py",
+        ' and event["stage"] == "going on"',
+        "",
         "tests/bench/verdict/test_expectation.py",
     ),
     Mutant(

@@ -9,8 +9,7 @@ from bench import clock
 from bench.capture.reading import Event, read
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import simulated_rig
-from bench.verdict.case import Case, Title
-from bench.verdict.expectation import Verdict
+from bench.verdict.case import Case, Title, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy

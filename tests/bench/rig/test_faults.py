@@ -6,7 +6,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.rig.rig import Rig
-from bench.verdict.expectation import Result
+from bench.verdict.case import Result
 from lns.store.redis_wire import PATIENCE_US
 from scenarios.words import LOST, OWNED
 from tests.bench.rig.played import Played, Scenario, play

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.rig.rig import Rig
-from bench.verdict.expectation import Result
+from bench.verdict.case import Result
 from scenarios.words import COPY, FIRST
 from tests.bench.rig.played import Played, play
 

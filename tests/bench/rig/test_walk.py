@@ -4,7 +4,8 @@ from pathlib import Path
 
 import bench
 from bench.rig.rig import Rig
-from bench.verdict.expectation import Result, Table, judge
+from bench.verdict.case import Result, judge
+from bench.verdict.expectation import Table
 from tests.bench.rig.played import play
 from tests.walk import Walk
 
@@ -21,7 +22,6 @@ PASSED = (
     "rig/simulated_rig",
     "station/tap",
     "verdict/case",
-    "verdict/evidence",
     "verdict/expectation",
     "verdict/wire",
     "virtual/air",

@@ -14,8 +14,7 @@ from bench.clock import seconds
 from bench.run.attempts import Play
 from bench.run.run_record import RunRecord
 from bench.run.simulated import CHUNK_US, SimulatedRun
-from bench.verdict.case import Title
-from bench.verdict.expectation import Result, Verdict
+from bench.verdict.case import Result, Title, Verdict
 from scenarios.words import COPY, FIRST
 
 CASES = 9

@@ -11,8 +11,7 @@ from bench.plan.needs import PlannedAct, PlannedCase, PlannedDevice, from_json
 from bench.run.attempts import Play
 from bench.run.run_record import PLAN
 from bench.run.simulated import DryRun
-from bench.verdict.case import Title
-from bench.verdict.expectation import Result
+from bench.verdict.case import Result, Title
 from lns.lorawan.region import airtime_us
 from scenarios.words import COPY, FIRST
 

@@ -10,8 +10,7 @@ from bench.rig.rig import CaseTooLong, Rig
 from bench.rig.simulated_rig import simulated_rig
 from bench.rig.stations import GatewayAway
 from bench.run.attempts import BROKEN_MAX, ONLY, Play, Turn, perform
-from bench.verdict.case import Case, Title
-from bench.verdict.expectation import Result, Verdict
+from bench.verdict.case import Case, Result, Title, Verdict
 from bench.verdict.owner import ScenarioMistake
 from lns.capture import Capture
 from lns.clock import StoreUnavailable, now_us

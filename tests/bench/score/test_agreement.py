@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import cases, read
-from bench.verdict.expectation import judge
+from bench.verdict.case import judge
 from tests.bench.score.conftest import Scored, captures
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -14,7 +14,7 @@ from bench.chance import stream
 from bench.report import exit_code
 from bench.score.job import score
 from bench.score.read import STALL_US_MAX, lines
-from bench.verdict.expectation import HOST_STALL_MAX_US, judge
+from bench.verdict.case import HOST_STALL_MAX_US, judge
 from tests.bench.score.conftest import TABLES, Line, Rescored, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.capture.reading import Event, cases, read
 from bench.score.deliveries import RULES
-from bench.verdict.evidence import Evidence
+from bench.verdict.expectation import Evidence
 from tests.bench.score.conftest import Scored, captures, unsealed
 
 ROOT = Path(__file__).resolve().parents[3]

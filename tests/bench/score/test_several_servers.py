@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import cases, read
-from bench.verdict.expectation import judge
+from bench.verdict.case import judge
 from tests.bench.score.conftest import Scored, captures, unsealed
 
 pytestmark = pytest.mark.spark

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.verdict.evidence import ANSWER_FIELDS, Answers, answer_of
+from bench.verdict.particulars import ANSWER_FIELDS, Answers, answer_of
 
 WINDOWS = {
     "rctx": 1,

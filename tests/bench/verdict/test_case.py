@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from bench.capture.reading import Event
-from bench.verdict.case import Case, StimulusMissed, Title, fault_fields
-from bench.verdict.evidence import Words
-from bench.verdict.expectation import Due, Result, Verdict
+from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict, fault_fields
+from bench.verdict.expectation import Due, Words
 from bench.verdict.owner import Found
 from lns.capture import Capture
 from lns.lorawan.crypto import SessionKeys
@@ -274,17 +273,17 @@ def test_what_is_expected_of_devices_and_messages_is_written(
 ) -> None:
     case = open_case()
     case.begin()
-    case.expect_upstream(Eui(ALPHA), 2, Eui(WEST), {"fPort": 2})
-    case.expect_status(Eui(ALPHA), 1)
-    case.expect_evictions(2)
-    case.expect_finding("gateway", "too late", Eui(WEST))
+    case.expect("upstream", dev_eui=ALPHA, f_cnt=2, station=WEST, body={"fPort": 2})
+    case.expect("status", dev_eui=ALPHA, count=1)
+    case.expect("evicted", count=2)
+    case.expect("finding", owner="gateway", rule="too late", station=WEST)
     with pytest.raises(ValueError, match="no answer says f_count; f_cnt, "):
         case.expect_answer(FRAME, {"f_count": 7})
-    case.expect_on_air(FRAME, ["RX1", "RX2"])
+    case.expect("on_air", frame_id=FRAME, windows=["RX1", "RX2"])
     for f_cnt in (7, 8):
         case.expect_answer(FRAME, {"f_cnt": f_cnt})
-    case.expect_effects(1, {"message_id": "m-2"}, consumer="one")
-    case.expect_effects(2, {"message_id": "m-2"}, by="window")
+    case.expect("effect", message_id="m-2", consumer="one", count=1)
+    case.expect("ignored", message_id="m-2", by="window", count=2)
     told = [line for line in written(tmp_path) if line["kind"] == "case.expect"]
     head = {"schema", "run_id", "source", "seq", "t_us", "kind", "case"}
     assert [{key: fact[key] for key in fact if key not in head} for fact in told] == [

@@ -1,7 +1,7 @@
 import pytest
 
-from bench.verdict.evidence import Evidence
-from bench.verdict.expectation import violations
+from bench.verdict.case import violations
+from bench.verdict.expectation import Evidence
 from tests.bench.verdict.written_case import (
     COPY,
     EAST,

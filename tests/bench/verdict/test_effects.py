@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.verdict.expectation import Result, judge
+from bench.verdict.case import Result, judge
 from tests.bench.verdict.written_case import ALPHA, Event, good
 
 FIRST = f"{ALPHA}-49BE7DF1-2"

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from bench.verdict.evidence import Evidence, Words
+from bench.verdict.expectation import Evidence, Words
 from tests.bench.verdict.written_case import (
     ALPHA,
     EAST,

@@ -3,17 +3,8 @@ from typing import Any
 
 import pytest
 
-from bench.verdict.evidence import Words
-from bench.verdict.expectation import (
-    HOST_STALL_MAX_US,
-    Due,
-    Result,
-    Table,
-    Verdict,
-    judge,
-    unreached,
-    words,
-)
+from bench.verdict.case import HOST_STALL_MAX_US, Result, Verdict, judge, unreached
+from bench.verdict.expectation import Due, Table, Words, words
 from bench.verdict.owner import ScenarioMistake
 from lns.dedup.strategy import Strategy
 from tests.bench.verdict.written_case import (

@@ -1,7 +1,19 @@
 """What a case may expect beyond the words of its receptions: message fields, answers on the air."""
 
-from bench.verdict.expectation import Result, judge
-from tests.bench.verdict.written_case import ALPHA, EAST, FRAME, WEST, Event, good, published
+from bench.verdict.case import Result, judge
+from tests.bench.verdict.written_case import (
+    ALPHA,
+    EAST,
+    FRAME,
+    WEST,
+    Event,
+    at_once,
+    dnmsg_at_once,
+    good,
+    outcome,
+    published,
+    text,
+)
 
 
 def due_upstream(eui: str, **body: object) -> Event:
@@ -59,4 +71,22 @@ def test_an_answer_that_was_not_to_leave_is_a_failure() -> None:
     assert verdict.reasons == (f"answers to {FRAME} on the air: expected none, observed RX1",)
     assert judge(good(due_on_air("RX1"))).reasons == (
         f"answers to {FRAME} on the air: expected RX1, observed none",
+    )
+
+
+def due_answer(n: int, **said: object) -> Event:
+    return {
+        "source": "bench", "kind": "case.expect", "case": "c", "expect": "answer",
+        "frame_id": FRAME, "n": n, "body": said,
+    }  # fmt: skip
+
+
+def test_an_answer_is_looked_for_among_those_to_its_frame() -> None:
+    others = text(WEST, '{"msgtype":"router_config"}', "down"), at_once(WEST, 3)
+    broken = text(WEST, "{"), outcome(WEST, None, "- dropped Malformed NotAsked", None)
+    said = good(due_answer(0, rctx=0), *others, *broken, dnmsg_at_once(WEST, 3))
+    assert judge(said).result is Result.PASS
+    assert judge(good(due_answer(0, rctx=1), due_answer(1, ack=True))).reasons == (
+        f"answer 0 to {FRAME}: expected rctx 1, observed 0",
+        f"answer 1 to {FRAME}: none was sent",
     )

@@ -5,8 +5,8 @@ from itertools import permutations
 
 import pytest
 
-from bench.verdict.evidence import Words
-from bench.verdict.expectation import Due, Result, Table, Verdict, judge
+from bench.verdict.case import Result, Verdict, judge
+from bench.verdict.expectation import Due, Table, Words
 from lns.dedup.strategy import Strategy
 from tests.bench.verdict.written_case import (
     EAST,
