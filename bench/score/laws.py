@@ -11,7 +11,7 @@ from bench.score.read import ARRIVAL
 from bench.score.receptions import BEFORE
 
 RETENTION_US = 60_000_000
-# How long what a network server has said may be on its way; as `bench.verdict.evidence` has it.
+# How long what a network server has said may be on its way; as `bench.verdict.expectation` has it.
 _UNDER_WAY_US = 1_000_000
 ONE_OWNER = "one owner per frame"
 ONE_SERVER_ANSWERS = "one server answers"

@@ -138,7 +138,7 @@ DNMSGS = f"""
 -- The downlinks that reached the tap of a station: what they say of uplink, windows and frame.
 -- tap_xtime is that of the uplink, null where there is none; device_class "A" or "C"; in_rx1 and
 -- in_rx2: whether that window may be used; says: a map of texts, by the names of
--- bench.verdict.evidence.
+-- bench.verdict.expectation.
 FROM station_text |> WHERE direction = 'down'
 |> EXTEND if({_TRAILS}, NULL, from_json({_TEXT}, '{DOWN_TEXT}')) AS said
 |> WHERE said.msgtype = 'dnmsg'
