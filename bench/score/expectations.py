@@ -74,7 +74,7 @@ USING (run, case, frame_id, copy)
 
 
 def _without_signal(line: str) -> str:
-    """What a device says of a downlink is due without signal, as `bench.verdict.expectation` says."""
+    """What is due of a downlink has no signal, as `bench.verdict.expectation` says."""
     return rf"regexp_replace({line}, r'^(\+EVT:RX_[0-9A-Z]+):-?[0-9]+:-?[0-9]+:', '$1:')"
 
 
