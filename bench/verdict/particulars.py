@@ -196,7 +196,7 @@ def wrong_particulars(evidence: Evidence, events: Sequence[Event]) -> Reasons:
         *_wrong_answers(due["answer"], evidence, events),
         *_wrong_evictions(due["evicted"], events),
         *_wrong_statuses(due["status"], events),
-        *_wrong_effects(evidence, events),
+        *wrong_effects(evidence, events),
         *_unprovoked(due["finding"], evidence, events),
     ]
 
@@ -267,7 +267,8 @@ def _wrong_statuses(rows: Sequence[Event], events: Sequence[Event]) -> Reasons:
     ]
 
 
-def _wrong_effects(evidence: Evidence, events: Sequence[Event]) -> Reasons:
+def wrong_effects(evidence: Evidence, events: Sequence[Event]) -> Reasons:
+    """Effects and ignored duplicates at consumers that are not as many as are due."""
     effects = Effects()
     for row in evidence.particulars:
         if row["expect"] in ("effect", "ignored"):

@@ -12,6 +12,7 @@ import pytest
 from bench.capture.reading import Event, cases, read
 from bench.score.deliveries import RULES
 from bench.verdict.expectation import Evidence
+from bench.verdict.particulars import wrong_effects
 from tests.bench.score.conftest import Scored, captures, unsealed
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -217,7 +218,7 @@ def _wrong_in_python(run: Path) -> list[tuple[str, str]]:
     return sorted(
         (part[0]["case"], text)
         for part in cases(read(run).events)
-        for text in Evidence.of(part).effects.wrong()
+        for _, text in wrong_effects(Evidence.of(part), part)
     )
 
 
