@@ -261,9 +261,8 @@ async def _speaking(radio: Radio, port: str, show: Show) -> AsyncIterator[AtSess
     grammar: Grammar = dialect_of(radio.dialect).grammar
     line = line_for(radio.dialect, port, baud=radio.baud, dtr=radio.dtr)
     console = Console(radio.name, None, record)
-    async with AtSession(
-        radio.name, line, console, grammar=grammar, reply_us=_REPLY_US, gone=gone
-    ) as board:
+    session = AtSession(radio.name, line, console, grammar=grammar, reply_us=_REPLY_US, gone=gone)
+    async with session.opened() as board:
         try:
             yield board
         finally:

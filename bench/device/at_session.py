@@ -15,8 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol, Self
 
 from bench.capture import Record
 from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
@@ -197,20 +196,20 @@ RUI3 = Grammar(
 )
 
 
-async def leave(
-    tasks: asyncio.TaskGroup,
-    kind: type[BaseException] | None,
-    error: BaseException | None,
-    trace: TracebackType | None,
-) -> None:
-    """Leave a group from an `__aexit__`; an error of the caller stays what it is.
+@asynccontextmanager
+async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """A TaskGroup in which an error of the caller stays what it is.
 
-    A TaskGroup would wrap it in a group. Only a cancellation is handed on, which it must know of.
+    The group itself would wrap it in a group. Only a cancellation passes, which it must know of.
     """
-    if isinstance(error, asyncio.CancelledError):
-        await tasks.__aexit__(kind, error, trace)
-    else:
-        await tasks.__aexit__(None, None, None)
+    failed: Exception | None = None
+    async with asyncio.TaskGroup() as tasks:
+        try:
+            yield tasks
+        except Exception as error:
+            failed = error
+    if failed is not None:
+        raise failed
 
 
 MASK = "***"
@@ -399,7 +398,7 @@ class Wire(Protocol):
 
 
 class AtSession:
-    """A device at a serial line; `async with` opens the line and listens until the end.
+    """A device at a serial line, which is `opened` and listened to until the end.
 
     Remembers the commands under way, the last line, and whether a reply is still to come. `heard`
     is told every line, before those who wait for it, and `gone` that the line is lost.
@@ -432,24 +431,19 @@ class AtSession:
         self._last_line = ""
         self._reply_owed = False
 
-    async def __aenter__(self) -> "AtSession":
-        self._tasks = asyncio.TaskGroup()
-        await self._tasks.__aenter__()
-        try:
-            await self.reconnect()
-        except BaseException:
-            await self._tasks.__aexit__(None, None, None)
-            raise
-        return self
-
-    async def __aexit__(self, *raised: Any) -> None:
-        assert self._tasks is not None
-        await self._disconnect()
-        await leave(self._tasks, *raised)
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Self]:
+        """Open the line, and listen until the end; PortUnavailable if that cannot be."""
+        async with task_group() as self._tasks:
+            try:
+                await self.reconnect()
+                yield self
+            finally:
+                await self._disconnect()
 
     async def reconnect(self) -> None:
         """Open the line, anew if it was open; PortUnavailable if that cannot be."""
-        assert self._tasks is not None, "a device is used inside `async with`"
+        assert self._tasks is not None, "a device is used inside `opened`"
         await self._disconnect()
         await self._line.open()
         self._lost = None

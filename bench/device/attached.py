@@ -104,11 +104,12 @@ class AttachedBoard:
         self._booted: asyncio.Event | None = None
 
     async def __aenter__(self) -> Self:
-        await self._session.__aenter__()
+        self._opened = self._session.opened()
+        await self._opened.__aenter__()
         return self
 
     async def __aexit__(self, *raised: Any) -> None:
-        await self._session.__aexit__(*raised)
+        await self._opened.__aexit__(*raised)
 
     async def reconnect(self) -> None:
         await self._session.reconnect()

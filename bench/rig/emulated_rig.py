@@ -95,7 +95,7 @@ class PtyDevice(MemoryDevice):
         board = self._board
         assert board is not None
         if self._driver is None:
-            await self._plugged.enter_async_context(board)
+            await self._plugged.enter_async_context(board.plugged())
             name, record = self.provisioned.record.name, self.setup.record
             driver = Rui3Device(name, self.dev_eui, SerialLine(board.port), record)
             self._driver = await self._plugged.enter_async_context(driver)

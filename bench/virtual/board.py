@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 import os
 import tty
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from bench.capture import Record
-from bench.device.at_session import leave
+from bench.device.at_session import task_group
 from bench.device.interfaces import Joining, Sent
 from bench.virtual.device import VirtualDevice
 
@@ -114,7 +115,7 @@ class Port:
 # The other side of the wire: it hears bytes as a RAK3172 under RUI3 does, and writes what the
 # firmware says with RUI3's line ends.
 class Board:
-    """One board; `async with` plugs it in, and takes it away at the end.
+    """One board, for as long as it is `plugged`.
 
     `port` is the device path while it is plugged in; `link`, if given, a name that stays the same
     over `unplug` and `plug`. One task per message under way, no thread. `new_port` makes another
@@ -151,18 +152,17 @@ class Board:
     def last_join(self) -> Joining | None:
         return self.firmware.last_join
 
-    async def __aenter__(self) -> "Board":
-        self._tasks = asyncio.TaskGroup()
-        await self._tasks.__aenter__()
-        self.plug()
-        return self
-
-    async def __aexit__(self, *raised: Any) -> None:
-        assert self._tasks is not None
-        self.unplug()
-        for task in self._under_way:
-            task.cancel()
-        await leave(self._tasks, *raised)
+    @asynccontextmanager
+    async def plugged(self) -> AsyncIterator[None]:
+        """Plug it in, and take it away at the end."""
+        async with task_group() as self._tasks:
+            try:
+                self.plug()
+                yield
+            finally:
+                self.unplug()
+                for task in self._under_way:
+                    task.cancel()
 
     def plug(self) -> None:
         """Give it a port; OSError when the host has none left."""
@@ -184,7 +184,7 @@ class Board:
         self.firmware.set_nb_trans(transmissions)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        assert self._tasks is not None, "a board is used inside `async with`"
+        assert self._tasks is not None, "a board is used inside `plugged`"
         task = self._tasks.create_task(work)
         self._under_way.append(task)
         task.add_done_callback(self._under_way.remove)

@@ -169,7 +169,7 @@ def at_the_terminal(
 ) -> None:
     async def play_it() -> None:
         bench = Bench(activation)
-        async with bench.board:
+        async with bench.board.plugged():
             line = SerialLine(bench.board.port)
             await line.open()
             try:
@@ -332,7 +332,7 @@ def test_without_a_session_nothing_is_sent() -> None:
 def test_an_uplink_from_the_serial_line_to_the_air() -> None:
     async def scene() -> None:
         bench = Bench()
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             await device.identify()
             bench.captured.clear()
             async with asyncio.TaskGroup() as tasks:
@@ -363,7 +363,7 @@ def test_a_confirmed_uplink_is_acknowledged_over_the_air() -> None:
     async def scene() -> None:
         bench = Bench.in_memory()
         bench.gateway.answers = True
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             await device.identify()
             await device.set_retries(3)
             ending = await device.send(b"\x01", confirmed=True)
@@ -385,7 +385,7 @@ def test_a_confirmed_uplink_is_acknowledged_over_the_air() -> None:
 def test_repetitions_by_the_network_are_one_message() -> None:
     async def scene() -> None:
         bench = Bench.in_memory()
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             bench.board.set_nb_trans(2)
             ending = await device.send(b"\x01", transmissions=2)
             assert ending.outcome is Outcome.SENT
@@ -399,7 +399,7 @@ def test_a_join_over_the_air_and_the_session_is_gone_after_a_reset() -> None:
     async def scene() -> None:
         bench = Bench.in_memory(OTAA)
         bench.gateway.answers = True
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             assert await device.join()
             assert bench.board.last_join is not None
             assert bench.board.last_join.accepted
@@ -419,7 +419,7 @@ def test_a_reset_by_command_keeps_the_counters_of_a_fixed_session() -> None:
         session = bench.board.firmware.session
         assert session is not None
         session.f_cnt_up = 41
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             await device.restart()
             assert session.f_cnt_up == 41
             await bench.board.restart(memory=False)
@@ -431,7 +431,7 @@ def test_a_reset_by_command_keeps_the_counters_of_a_fixed_session() -> None:
 def test_after_a_cut_of_the_power_the_driver_waits_for_the_boot() -> None:
     async def scene() -> None:
         bench = Bench.in_memory()
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             await device.restarted_by(bench.board.restart(memory=False))
             assert BOOT in bench.lines
             await device.set_retries(2)
@@ -443,7 +443,7 @@ def test_after_a_cut_of_the_power_the_driver_waits_for_the_boot() -> None:
 def test_the_reset_button_in_the_middle_of_a_message(memory: bool) -> None:
     async def scene() -> None:
         bench = Bench.in_memory()
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             async with asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(device.send(b"\x01"))
                 await bench.gateway.heard.wait()
@@ -461,7 +461,7 @@ def test_unplugged_in_the_middle_of_a_message_and_plugged_in_again(tmp_path: Pat
 
     async def scene() -> None:
         bench = Bench(link=link)
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             first = os.readlink(link)
             async with asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(_lost(device))
@@ -500,7 +500,7 @@ async def _lost(device: Rui3Device) -> str:
 def test_noise_on_the_line_does_no_harm() -> None:
     async def scene() -> None:
         bench = Bench()
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             for noise in (b"\x00\xff\xfe", b"\x80\r\n\r\n", b"\xf0" * 3000):
                 bench.board._port.write(noise)
                 assert await device.identify() == "RUI_4.1.0_RAK3172-H"
@@ -524,7 +524,7 @@ def test_a_board_that_nobody_reads_goes_on_and_loses_the_rest() -> None:
 def test_what_was_said_before_the_port_was_opened_is_lost() -> None:
     async def scene() -> None:
         bench = Bench()
-        async with bench.board:
+        async with bench.board.plugged():
             await bench.board.restart()
             async with bench.device() as device:
                 await device.identify()
@@ -536,7 +536,7 @@ def test_what_was_said_before_the_port_was_opened_is_lost() -> None:
 def test_a_board_alone_is_no_bother_and_leaves_nothing_open() -> None:
     async def scene() -> None:
         bench = Bench()
-        async with bench.board:
+        async with bench.board.plugged():
             slave = os.open(bench.board.port, os.O_RDWR | os.O_NOCTTY)
             size = struct.pack("HHHH", 0, 0, 0, 0)
             fcntl.ioctl(slave, termios.TIOCGWINSZ, size)  # it is a real terminal
@@ -552,7 +552,7 @@ def test_many_boards_side_by_side() -> None:
     async def one(number: int) -> Outcome:
         bench = Bench.in_memory()
         bench.board.firmware.settings.dr = number % 6
-        async with bench.board, bench.device() as device:
+        async with bench.board.plugged(), bench.device() as device:
             await device.identify()
             return (await device.send(bytes([number]))).outcome
 
