@@ -73,39 +73,22 @@ def _jreq(message: dict[str, Any]) -> str:
 
 
 def _dnmsg(message: dict[str, Any]) -> str:
-    windows = []
-    if "RX1Freq" in message:
-        windows.append(f"RX1 DR{message['RX1DR']} {megahertz(message['RX1Freq'])}")
-    if "RX2Freq" in message:
-        windows.append(f"RX2 DR{message['RX2DR']} {megahertz(message['RX2Freq'])}")
-    where = ", ".join(windows) or "no window"
-    return f"dnmsg {message['diid']}: {downlink(message['pdu'])}; {where}"
-
-
-def _dntxed(message: dict[str, Any]) -> str:
-    return f"dntxed {message['diid']}: the station has sent the downlink"
-
-
-def _version(message: dict[str, Any]) -> str:
-    return f"version: station {message['station']}, protocol {message['protocol']}"
-
-
-def _router_config(message: dict[str, Any]) -> str:
-    return f"router_config: {message['region']}"
-
-
-def _timesync(message: dict[str, Any]) -> str:
-    return "timesync"
+    where = ", ".join(
+        f"{window} DR{message[f'{window}DR']} {megahertz(message[f'{window}Freq'])}"
+        for window in ("RX1", "RX2")
+        if f"{window}Freq" in message
+    )
+    return f"dnmsg {message['diid']}: {downlink(message['pdu'])}; {where or 'no window'}"
 
 
 _MESSAGES: dict[str, Callable[[dict[str, Any]], str]] = {
     "updf": _updf,
     "jreq": _jreq,
     "dnmsg": _dnmsg,
-    "dntxed": _dntxed,
-    "version": _version,
-    "router_config": _router_config,
-    "timesync": _timesync,
+    "dntxed": lambda said: f"dntxed {said['diid']}: the station has sent the downlink",
+    "version": lambda said: f"version: station {said['station']}, protocol {said['protocol']}",
+    "router_config": lambda said: f"router_config: {said['region']}",
+    "timesync": lambda said: "timesync",
 }
 
 
@@ -160,10 +143,9 @@ class Cast:
     stations: dict[str, str]
     servers: tuple[str, ...]
 
-    def name(self, eui: str) -> str:
-        if eui in self.stations:
-            return self.stations[eui]
-        return self.devices.get(eui) or visible(eui, NAME_MAX)
+    def name(self, eui: object) -> str:
+        text = str(eui)
+        return self.stations.get(text) or self.devices.get(text) or visible(text, NAME_MAX)
 
 
 def cast_of(events: Iterable[Event]) -> Cast:
@@ -248,8 +230,8 @@ def lines(excerpt: Excerpt, cast: Cast, begin_us: int, pointed_at: frozenset[int
 
 
 def in_words(event: Event, cast: Cast) -> str:
-    tell = _SENTENCES.get(str(event.get("kind")), _any)
-    return shown(tell(event, cast))
+    tell = _SENTENCES.get(str(event.get("kind")))
+    return shown(tell(event, cast) if tell is not None else _listed(contents(event)))
 
 
 def seconds(time_us: int) -> str:
@@ -277,42 +259,47 @@ def disposition(event: Event) -> str:
     )
 
 
-def _case_begin(event: Event, cast: Cast) -> str:
-    return f"the case begins: {event.get('title') or event.get('case')}"
-
-
 def _case_expect(event: Event, cast: Cast) -> str:
-    if event.get("expect") == "device":
-        who = cast.name(str(event.get("dev_eui")))
-        return f"due: {who} prints “{event.get('line')}”"
-    if event.get("expect") == "upstream":
-        body = event.get("body")
-        fields = body.items() if isinstance(body, dict) else ()
-        through = cast.name(str(event.get("station")))
-        details = ", ".join(f"{name} {value}" for name, value in fields)
-        return (
-            f"due: the application gets FCnt {event.get('f_cnt')} through {through} with {details}"
-        )
-    if event.get("expect") == "answer":
-        body = event.get("body")
-        fields = body.items() if isinstance(body, dict) else ()
-        details = ", ".join(f"{name} {value}" for name, value in fields)
-        return f"due: answer {event.get('n')} to {event.get('frame_id')} says {details}"
-    if event.get("expect") == "evicted":
-        return f"due: level 1 forgets {event.get('count')} frames before their time"
-    if event.get("expect") == "finding":
-        about = cast.name(str(event.get("station")))
-        return f"due: the report has a finding about {about}: {event.get('rule')}"
-    if event.get("expect") == "on_air":
-        windows = event.get("windows")
-        said = ", ".join(map(str, windows)) if isinstance(windows, list) else ""
-        return f"due: answers to {event.get('frame_id')} on the air: {said or 'none'}"
-    status = event.get("status")
-    wanted = {**event, "status": None if status == "-" else status}
-    where = f" at {cast.name(str(event['station']))}" if "station" in event else ""
-    return f"due: reception {event.get('n')} of {event.get('frame_id')}{where}: " + disposition(
-        wanted
-    )
+    tell = _DUE.get(str(event.get("expect")), _due_reception)
+    return f"due: {tell(event, cast)}"
+
+
+def _due_reception(event: Event, cast: Cast) -> str:
+    wanted = {**event, "status": None if event.get("status") == "-" else event.get("status")}
+    where = _at(event, cast)
+    return f"reception {event.get('n')} of {event.get('frame_id')}{where}: {disposition(wanted)}"
+
+
+def _due_on_air(event: Event, cast: Cast) -> str:
+    windows = event.get("windows")
+    said = ", ".join(map(str, windows)) if isinstance(windows, list) else ""
+    return f"answers to {event.get('frame_id')} on the air: {said or 'none'}"
+
+
+_DUE: dict[str, Callable[[Event, Cast], str]] = {
+    "device": lambda due, cast: f"{cast.name(due.get('dev_eui'))} prints “{due.get('line')}”",
+    "upstream": lambda due, cast: (
+        f"the application gets FCnt {due.get('f_cnt')} through {cast.name(due.get('station'))} with"
+        f" {_listed(due.get('body'))}"
+    ),
+    "answer": lambda due, cast: (
+        f"answer {due.get('n')} to {due.get('frame_id')} says {_listed(due.get('body'))}"
+    ),
+    "evicted": lambda due, cast: f"level 1 forgets {due.get('count')} frames before their time",
+    "finding": lambda due, cast: (
+        f"the report has a finding about {cast.name(due.get('station'))}: {due.get('rule')}"
+    ),
+    "on_air": _due_on_air,
+}
+
+
+def _listed(fields: object) -> str:
+    found = fields.items() if isinstance(fields, dict) else ()
+    return ", ".join(f"{name} {value}" for name, value in found)
+
+
+def _at(event: Event, cast: Cast) -> str:
+    return f" at {cast.name(event['station'])}" if "station" in event else ""
 
 
 def _case_end(event: Event, cast: Cast) -> str:
@@ -333,14 +320,10 @@ def _case_device(event: Event, cast: Cast) -> str:
 
 
 def _station_binary(event: Event, cast: Cast) -> str:
-    station = cast.name(str(event.get("station")))
+    station = cast.name(event.get("station"))
     way = f"{station} → LNS" if event.get("direction") == "up" else f"LNS → {station}"
     number, size = event.get("n"), event.get("bytes_count")
     return f"{way}: binary message {number}, {size} bytes: {event.get('begins')}, not carried on"
-
-
-def _case_station(event: Event, cast: Cast) -> str:
-    return f"{event.get('name')} is the station {event.get('eui')}"
 
 
 def _case_lns(event: Event, cast: Cast) -> str:
@@ -350,48 +333,30 @@ def _case_lns(event: Event, cast: Cast) -> str:
 
 
 def _fault_begin(event: Event, cast: Cast) -> str:
-    where = f" at {cast.name(str(event['station']))}" if "station" in event else ""
-    detail = event.get("detail")
-    details = ", ".join(f"{k} {v}" for k, v in detail.items()) if isinstance(detail, dict) else ""
-    return f"fault on the {event.get('seam')}{where}: {event.get('fault')}" + (
-        f" ({details})" if details else ""
-    )
-
-
-def _fault_end(event: Event, cast: Cast) -> str:
-    return f"end of the fault on the {event.get('seam')}: {event.get('fault')}"
-
-
-def _device_command(event: Event, cast: Cast) -> str:
-    return f"to {cast.name(str(event.get('dev_eui')))}: {event.get('text')}"
-
-
-def _device_line(event: Event, cast: Cast) -> str:
-    return f"{cast.name(str(event.get('dev_eui')))}: {event.get('text')}"
+    details = _listed(event.get("detail"))
+    fault = f"fault on the {event.get('seam')}{_at(event, cast)}: {event.get('fault')}"
+    return f"{fault} ({details})" if details else fault
 
 
 def _radio_transmit(event: Event, cast: Cast) -> str:
-    who = cast.name(str(event.get("sender")))
+    who = cast.name(event.get("sender"))
     frame = (
         downlink(event.get("phy"))
         if event.get("direction") == "down"
         else f"{event.get('frame_id') or 'a frame'}, attempt {event.get('attempt', 1)}"
     )
+    hz = event.get("freq_hz")
+    frequency = megahertz(hz) if type(hz) is int else "? MHz"
     false = ", not a frame of a device" if event.get("genuine") is False else ""
     return (
-        f"{who} sends {frame}{false}; DR{event.get('dr')} {_megahertz(event.get('freq_hz'))}, "
+        f"{who} sends {frame}{false}; DR{event.get('dr')} {frequency}, "
         f"{milliseconds(event.get('airtime_us'))} on the air (transmission "
         f"{event.get('transmission')})"
     )
 
 
-def _radio_lost(event: Event, cast: Cast) -> str:
-    who = cast.name(str(event.get("receiver")))
-    return f"{who} does not hear transmission {event.get('transmission')}: {event.get('cause')}"
-
-
 def _station_text(event: Event, cast: Cast) -> str:
-    station = cast.name(str(event.get("station")))
+    station = cast.name(event.get("station"))
     ways = {"up": f"{station} → LNS", "down": f"LNS → {station}"}
     held = f", held back for {milliseconds(event['held_us'])}" if "held_us" in event else ""
     dropped = ", dropped by the tap" if event.get("dropped") is True else ""
@@ -399,21 +364,15 @@ def _station_text(event: Event, cast: Cast) -> str:
     return f"{way}: {text_in_words(event.get('text'))}{held}{dropped}"
 
 
-def _lns_outcome(event: Event, cast: Cast) -> str:
-    where = cast.name(str(event.get("station")))
-    frame = event.get("frame_id") or "an unreadable frame"
-    return f"{event.get('lns')} decides on {frame} from {where}: {disposition(event)}"
-
-
 def _lns_downlink(event: Event, cast: Cast) -> str:
     margin = event.get("margin_us")
     early = f", {milliseconds(margin)} before the window" if isinstance(margin, int) else ""
-    station = cast.name(str(event.get("station")))
+    station = cast.name(event.get("station"))
     return f"answer {event.get('stage')} for {event.get('window')} by {station}{early}"
 
 
 def _lns_connection(event: Event, cast: Cast) -> str:
-    station = cast.name(str(event["station"])) if "station" in event else "a station"
+    station = cast.name(event["station"]) if "station" in event else "a station"
     cause = f": {event['cause']}" if "cause" in event else ""
     return f"{station} {event.get('stage')} ({event.get('peer')}){cause}"
 
@@ -429,58 +388,44 @@ def _upstream_published(event: Event, cast: Cast) -> str:
     )
 
 
-def _upstream_failed(event: Event, cast: Cast) -> str:
-    return f"not published on {event.get('topic')}: {event.get('cause')}"
-
-
-def _upstream_acknowledged(event: Event, cast: Cast) -> str:
-    return f"the broker has the message {event.get('message_id')}"
-
-
-def _upstream_parked(event: Event, cast: Cast) -> str:
-    return f"the message {event.get('message_id')} is parked: it waited for too long"
-
-
 def _case_left_out(event: Event, cast: Cast) -> str:
     missing = event.get("missing")
     named = ", ".join(map(str, missing)) if isinstance(missing, list) else "?"
     return f"left out: this rig lacks {named}"
 
 
-def _host_stalled(event: Event, cast: Cast) -> str:
-    return f"the host of the bench stalled for {milliseconds(event.get('late_us'))}"
-
-
-def _any(event: Event, cast: Cast) -> str:
-    return ", ".join(f"{key} {value}" for key, value in contents(event).items())
-
-
 _SENTENCES: dict[str, Callable[[Event, Cast], str]] = {
-    "case.begin": _case_begin,
+    "case.begin": lambda said, _: f"the case begins: {said.get('title') or said.get('case')}",
     "case.expect": _case_expect,
     "case.end": _case_end,
     "case.device": _case_device,
-    "case.station": _case_station,
+    "case.station": lambda said, _: f"{said.get('name')} is the station {said.get('eui')}",
     "case.lns": _case_lns,
+    "case.left_out": _case_left_out,
     "fault.begin": _fault_begin,
-    "fault.end": _fault_end,
-    "device.command": _device_command,
-    "device.line": _device_line,
+    "fault.end": lambda said, _: f"end of the fault on the {said.get('seam')}: {said.get('fault')}",
+    "device.command": lambda said, cast: f"to {cast.name(said.get('dev_eui'))}: {said.get('text')}",
+    "device.line": lambda said, cast: f"{cast.name(said.get('dev_eui'))}: {said.get('text')}",
     "radio.transmit": _radio_transmit,
-    "radio.lost": _radio_lost,
+    "radio.lost": lambda said, cast: (
+        f"{cast.name(said.get('receiver'))} does not hear transmission {said.get('transmission')}:"
+        f" {said.get('cause')}"
+    ),
     "station.text": _station_text,
     "station.binary": _station_binary,
-    "lns.outcome": _lns_outcome,
+    "lns.outcome": lambda said, cast: (
+        f"{said.get('lns')} decides on {said.get('frame_id') or 'an unreadable frame'} from"
+        f" {cast.name(said.get('station'))}: {disposition(said)}"
+    ),
     "lns.downlink": _lns_downlink,
     "lns.connection": _lns_connection,
     "upstream.published": _upstream_published,
-    "upstream.failed": _upstream_failed,
-    "upstream.acknowledged": _upstream_acknowledged,
-    "upstream.parked": _upstream_parked,
-    "case.left_out": _case_left_out,
-    "host.stalled": _host_stalled,
+    "upstream.failed": lambda said, _: f"not published on {said.get('topic')}: {said.get('cause')}",
+    "upstream.acknowledged": lambda said, _: f"the broker has the message {said.get('message_id')}",
+    "upstream.parked": lambda said, _: (
+        f"the message {said.get('message_id')} is parked: it waited for too long"
+    ),
+    "host.stalled": lambda said, _: (
+        f"the host of the bench stalled for {milliseconds(said.get('late_us'))}"
+    ),
 }
-
-
-def _megahertz(freq_hz: object) -> str:
-    return megahertz(freq_hz) if type(freq_hz) is int else "? MHz"
