@@ -23,13 +23,11 @@ from bench.cli.output import (
     shown_path,
 )
 from bench.cli.progress import ProgressDisplay
-from bench.explore.coverage import holes, possible, table
-from bench.explore.drawing import drawing
-from bench.explore.explore import Explored, Finding, Order
+from bench.explore.explore import Explored, Finding, Order, holes, possible, table
 from bench.explore.explore import explore as explore_histories
 from bench.explore.generate import Limits, random_history
 from bench.explore.history import History, KeptHistory, keep_histories, read_histories, read_history
-from bench.explore.judge import Judged, play_and_judge
+from bench.explore.judge import Judged, drawing, play_and_judge
 from bench.explore.rig_stage import fits_wires, for_wires, missing
 
 Rig = Literal["simulated", "emulated"]

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from bench.chance import stream
-from bench.explore.coverage import (
+from bench.explore.explore import (
     ALL_PAIRS,
     PAIRS_WITHOUT_FAULTS,
+    Order,
+    explore,
+    explore_batch,
     holes,
     pairs_met,
     table,
     wishes,
 )
-from bench.explore.drawing import drawing
-from bench.explore.explore import Order, explore, explore_batch
 from bench.explore.generate import RECIPES, Limits, random_history
 from bench.explore.history import (
     KEPT,
@@ -28,7 +29,7 @@ from bench.explore.history import (
     read_histories,
     read_history,
 )
-from bench.explore.judge import play_and_judge
+from bench.explore.judge import drawing, play_and_judge
 from tests.sizes import size
 
 UNKNOWABLE_MAX = 0.02

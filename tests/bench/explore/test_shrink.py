@@ -1,7 +1,7 @@
 """Is what is left of a history as short as it can be?"""
 
+from bench.explore.generate import shortest
 from bench.explore.history import History, Restart, Send, read_history
-from bench.explore.shrink import shortest
 
 LONG = (
     "servers=3 closed a=relaxed/Mark/from60000/16bit b=otaa/Drop c=strict/None : b join A1 B2 ;"
