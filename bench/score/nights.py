@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 from bench.lake.lake import Lake
 from bench.lake.tables import TABLES
-from bench.night.lake_rows import main_run, newest_night
-from bench.night.memory import remembered
+from bench.night.memory import main_run, newest_night, remembered
 from bench.night.morning import SICK_SHARE
 from bench.night.record import manifest_of
 from bench.score.expectations import Grade
