@@ -19,8 +19,7 @@ from bench.capture import Record
 from bench.device.at_session import RUI3, Console, Grammar, Wire
 from bench.device.attached import TROUBLES
 from bench.device.interfaces import AttachedDevice, Deadlines, RawRadio, Traits
-from bench.device.lora_e5 import LORA_E5_TRAITS, LoraE5Device
-from bench.device.lora_e5_board import E5, SEEEDUINO, LoraE5Board
+from bench.device.lora_e5 import E5, LORA_E5_TRAITS, SEEEDUINO, LoraE5Board, LoraE5Device
 from bench.device.raw_radio import LoraE5Test, Replayer, Rui3P2p
 from bench.device.rui3 import Rui3Board, Rui3Device, rui3_version
 from bench.device.serial_line import LineLost, SerialLine

@@ -20,7 +20,7 @@ from bench.device.interfaces import (
     RawRadio,
     UnknownFirmware,
 )
-from bench.device.lora_e5_board import LORA_E5, Lineage, LoraE5Board, mhz
+from bench.device.lora_e5 import LORA_E5, Lineage, LoraE5Board, mhz
 from bench.device.rui3 import Rui3Board, Setting
 from lns.lorawan.region import DataRate, Region, frame_airtime_us
 

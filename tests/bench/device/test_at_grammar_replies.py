@@ -19,7 +19,7 @@ from bench.device.at_session import (
     LineKind,
     LineSpelling,
 )
-from bench.device.lora_e5_board import E5, E5_LINES
+from bench.device.lora_e5 import E5, E5_LINES
 from tests.bench.device.far_end import TRANSCRIPTS
 from tests.bench.device.wired import on_wires
 

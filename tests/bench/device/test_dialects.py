@@ -5,8 +5,7 @@ import pytest
 
 from bench.device.at_session import RUI3
 from bench.device.dialects import DIALECTS, driver_for, line_for
-from bench.device.lora_e5 import LoraE5Device
-from bench.device.lora_e5_board import E5, LORA_E5, SEEEDUINO
+from bench.device.lora_e5 import E5, LORA_E5, SEEEDUINO, LoraE5Device
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
 from bench.lab.inventory.sections import RadioSection

@@ -18,8 +18,7 @@ from bench.device.interfaces import (
     UnknownFirmware,
     WrongDevice,
 )
-from bench.device.lora_e5 import LoraE5Device
-from bench.device.lora_e5_board import LORA_E5, SEEEDUINO, Lineage, mhz, parse_data_rate
+from bench.device.lora_e5 import LORA_E5, SEEEDUINO, Lineage, LoraE5Device, mhz, parse_data_rate
 from bench.device.serial_line import LineLost, SerialLine
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
