@@ -26,9 +26,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from lns.clock import Trouble, now_us
 from lns.delivery.mqtt_session import Attempts, BackOff, Broker, MqttSession, Patience
-from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox
+from lns.delivery.outbox import MESSAGES_MAX, Entry, Outbox, Refusals, Turns
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable
-from lns.delivery.turns import Refusals, Turns
 
 log = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     Mutant(
         "a refused topic keeps others from being read",
-        "lns/delivery/turns.py",
+        "lns/delivery/outbox.py",
         "        self.ahead -= len(queue)\n",
         "",
         "tests/lns/delivery/test_mqtt.py",

@@ -5,8 +5,7 @@ from time import process_time
 
 import pytest
 
-from lns.delivery.outbox import Entry
-from lns.delivery.turns import Turns
+from lns.delivery.outbox import Entry, Turns
 
 TOPICS = "abcde"
 
