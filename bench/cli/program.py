@@ -37,7 +37,7 @@ COMMANDS: dict[str, str] = {
     "lns": "lns.lns",
     "inbox": "inbox.inbox",
     "outbox": "inbox.outbox",
-    "emulate": "emulate.emulate",
+    "emulate": "lns.emulate",
     "certificates": "lns.certificates",
 }
 """Of each command its module in `bench.cli`, with EXAMPLES, perhaps VERBS, and its function.
