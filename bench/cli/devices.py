@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from bench.cli import boards
 from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
-from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, print_json, print_lines
+from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, answer
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.lns_process import toml_text
@@ -67,11 +67,9 @@ def devices(
     if identify:
         with bench_taken(inventory):
             rows = asyncio.run(_identified(rows))
-    if as_json:
-        print_json([row.facts() for row in rows])
-    else:
-        print_lines(_screen(inventory, rows))
-    return ExitCode.BENCH_ERROR if any(row.trouble for row in rows) else ExitCode.PASSED
+    code = ExitCode.BENCH_ERROR if any(row.trouble for row in rows) else ExitCode.PASSED
+    facts = [row.facts() for row in rows]
+    return answer(facts, _screen(inventory, rows), code, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,18 +162,17 @@ def _discover(bench: Path, ports: Sequence[str] | None, *, as_json: bool, shown:
             answers = asyncio.run(_who(paths, shown=shown))
     known = {} if inventory is None else {e.dev_eui: e.name for e in inventory.devices}
     entries = [
-        _entry(number, answer, usb)
-        for number, answer in enumerate(
-            (answer for answer in answers if isinstance(answer, Found) and answer.dialect), 1
+        _entry(number, found, usb)
+        for number, found in enumerate(
+            (one for one in answers if isinstance(one, Found) and one.dialect), 1
         )
     ]
-    if as_json:
-        print_json([_found_facts(p, a) for p, a in zip(paths, answers, strict=True)])
-    else:
-        print_lines(_comments(paths, answers, known))
-        if entries:
-            print_lines(["", _REPLAYER, "", _entries_text(entries).rstrip()])
-    return ExitCode.PASSED if entries else ExitCode.BENCH_ERROR
+    lines = [*_comments(paths, answers, known)]
+    if entries:
+        lines += ["", _REPLAYER, "", _entries_text(entries).rstrip()]
+    code = ExitCode.PASSED if entries else ExitCode.BENCH_ERROR
+    facts = [_found_facts(path, one) for path, one in zip(paths, answers, strict=True)]
+    return answer(facts, lines, code, as_json=as_json)
 
 
 Answer = Found | PortUnavailable | None
@@ -196,17 +193,17 @@ async def _who(paths: Sequence[str], *, shown: bool) -> list[Answer]:
 def _comments(
     paths: Sequence[str], answers: Sequence[Answer], known: dict[Eui, str]
 ) -> Iterable[str]:
-    for path, answer in zip(paths, answers, strict=True):
-        if isinstance(answer, PortUnavailable):
-            yield f"# {answer}"
-        elif answer is None:
+    for path, found in zip(paths, answers, strict=True):
+        if isinstance(found, PortUnavailable):
+            yield f"# {found}"
+        elif found is None:
             yield f"# {path}: nobody answers"
         else:
-            uid = f", UID {answer.uid}" if answer.uid else ""
-            name = known.get(answer.dev_eui) if answer.dev_eui else None
+            uid = f", UID {found.uid}" if found.uid else ""
+            name = known.get(found.dev_eui) if found.dev_eui else None
             mine = f"; it is {name} of the inventory" if name else ""
-            unknown = "" if answer.dialect else ", no dialect of this bench"
-            yield f"# {path}: {answer.firmware or 'unnamed firmware'}{uid}{unknown}{mine}"
+            unknown = "" if found.dialect else ", no dialect of this bench"
+            yield f"# {path}: {found.firmware or 'unnamed firmware'}{uid}{unknown}{mine}"
 
 
 def _entry(number: int, found: Found, usb: Sequence[UsbPort]) -> dict[str, object]:

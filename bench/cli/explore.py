@@ -2,8 +2,9 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,10 +17,9 @@ from bench.cli.output import (
     ExitCode,
     Refused,
     Seed,
+    answer,
     command_line,
     labelled,
-    print_json,
-    print_lines,
     shown_path,
 )
 from bench.cli.progress import ProgressDisplay
@@ -27,7 +27,7 @@ from bench.explore.explore import Explored, Finding, Order, holes, possible, tab
 from bench.explore.explore import explore as explore_histories
 from bench.explore.generate import Limits, random_history
 from bench.explore.history import History, KeptHistory, keep_histories, read_histories, read_history
-from bench.explore.judge import Judged, drawing, play_and_judge
+from bench.explore.judge import drawing, play_and_judge
 from bench.explore.rig_stage import fits_wires, for_wires, missing
 
 Rig = Literal["simulated", "emulated"]
@@ -56,7 +56,7 @@ def explore(
     until_first: Annotated[bool, Parameter(negative="")] = False,
     show_table: Annotated[bool, Parameter(name="--table", negative="")] = False,
     rig: Rig | None = None,
-    capture_dir: Path = (RUNS),
+    capture_dir: Path = RUNS,
     as_json: AsJson = False,
 ) -> int:
     """Play random histories of devices, stations and servers, and judge every reception.
@@ -106,14 +106,10 @@ def explore(
     with ProgressDisplay() as display:
         explored = explore_histories(order, display)
     kept = _keep(keep, [(str(one.cause), one.history) for one in explored.findings])
-    if as_json:
-        print_json(_as_json(explored, kept, order))
-    else:
-        _print(explored, order, show_table=show_table)
-        print_lines(labelled(_played_by(keep, kept)))
-    if explored.interrupted:
-        return ExitCode.INTERRUPTED
-    return ExitCode.FAILED if explored.findings else ExitCode.PASSED
+    lines = chain(_lines(explored, order, show_table=show_table), labelled(_played_by(keep, kept)))
+    code = ExitCode.FAILED if explored.findings else ExitCode.PASSED
+    code = ExitCode.INTERRUPTED if explored.interrupted else code
+    return answer(_as_json(explored, kept, order), lines, code, as_json=as_json)
 
 
 def _on_rig(
@@ -155,23 +151,17 @@ def _on_rig(
     }
     failed = [case.history for case in played if words[case.id] not in ("PASS", None)]
     kept = _keep(keep, [(f"on the {rig} rig", one) for one in failed])
-    if as_json:
-        cases = [{**case.as_json(), "verdict": words[case.id]} for case in played]
-        print_json({"cases": cases, "captures": str(ran.folder), "kept": [k.id for k in kept]})
-        return ran.exit_code
+    cases = [{**case.as_json(), "verdict": words[case.id]} for case in played]
+    document = {"cases": cases, "captures": str(ran.folder), "kept": [k.id for k in kept]}
     histories = f"{len(ran.verdicts)} histor{'y' if len(ran.verdicts) == 1 else 'ies'}"
-    print_lines([f"{histories}: {in_words(totals(ran.verdicts))}"])
-    print_lines(
-        labelled(
-            [
-                ("histories", shown_path(file)),
-                ("captures", shown_path(ran.folder)),
-                ("one alone", command_line("explore", "--rig", rig, "--history", "…")),
-                *_played_by(keep, kept),
-            ]
-        )
-    )
-    return ran.exit_code
+    rows = [
+        ("histories", shown_path(file)),
+        ("captures", shown_path(ran.folder)),
+        ("one alone", command_line("explore", "--rig", rig, "--history", "…")),
+        *_played_by(keep, kept),
+    ]
+    lines = [f"{histories}: {in_words(totals(ran.verdicts))}", *labelled(rows)]
+    return answer(document, lines, ran.exit_code, as_json=as_json)
 
 
 def _read(text: str) -> History:
@@ -219,13 +209,16 @@ def _play_one(text: str, keep: Path | None, *, as_json: bool) -> int:
     judged = play_and_judge(_read(text))
     title = str(judged.causes[0]) if judged.causes else "worth to be played again"
     kept = _keep(keep, [(title, judged.trace.history)])
-    if as_json:
-        print_json(_history_json(judged) | {"kept": [case.as_json() for case in kept]})
-    else:
-        print_lines([*drawing(judged), ""])
-        print_lines([str(cause) for cause in judged.causes] or ["No law is broken."])
-        print_lines(labelled(_played_by(keep, kept)))
-    return ExitCode.FAILED if judged.causes else ExitCode.PASSED
+    drawn, broken = drawing(judged), [str(cause) for cause in judged.causes]
+    document = {
+        "history": str(judged.trace.history),
+        "drawing": drawn,
+        "broken": broken,
+        "kept": [case.as_json() for case in kept],
+    }
+    lines = [*drawn, "", *(broken or ["No law is broken."]), *labelled(_played_by(keep, kept))]
+    code = ExitCode.FAILED if judged.causes else ExitCode.PASSED
+    return answer(document, lines, code, as_json=as_json)
 
 
 def _keep(path: Path | None, found: list[tuple[str, History]]) -> list[KeptHistory]:
@@ -250,12 +243,12 @@ def _played_by(keep: Path | None, kept: list[KeptHistory]) -> list[tuple[str, ob
     return rows
 
 
-def _print(explored: Explored, order: Order, *, show_table: bool) -> None:
+def _lines(explored: Explored, order: Order, *, show_table: bool) -> Iterator[str]:
     batch = explored.batch
     for number, finding in enumerate(explored.findings, 1):
-        _print_finding(number, finding)
+        yield from _finding_lines(number, finding)
     if show_table:
-        print_lines([*table(batch.met), ""])
+        yield from (*table(batch.met), "")
     unknown = sum(batch.unknowable.values())
     pairs = len(possible(faults=order.limits.faults))
     missing = holes(batch.met, faults=order.limits.faults)
@@ -271,24 +264,20 @@ def _print(explored: Explored, order: Order, *, show_table: bool) -> None:
     rows += [("stopped", "by Ctrl-C: what was found so far")] if explored.interrupted else []
     rows += [("repeat it", _repeat(order, batch.histories))]
     rows += [("findings", len(explored.findings) or "none: no law broken, no other word")]
-    print_lines(labelled(rows))
+    yield from labelled(rows)
 
 
-def _print_finding(number: int, finding: Finding) -> None:
+def _finding_lines(number: int, finding: Finding) -> Iterator[str]:
     count = f"{finding.count} histor{'y' if finding.count == 1 else 'ies'}"
     case = KeptHistory(f"X{number:02}", str(finding.cause), finding.history).as_json()
-    print_lines(
-        [
-            f"{number}. {finding.cause}",
-            f"   in {count}; the shortest has {finding.history.receptions} receptions",
-            "",
-            *(f"   {line}" for line in drawing(play_and_judge(finding.history))),
-            "",
-            f"   repeat it  {_repeat_one(finding.history)}",
-            f"   case       {json.dumps(case, ensure_ascii=False)}",
-            "",
-        ]
-    )
+    yield f"{number}. {finding.cause}"
+    yield f"   in {count}; the shortest has {finding.history.receptions} receptions"
+    yield ""
+    yield from (f"   {line}" for line in drawing(play_and_judge(finding.history)))
+    yield ""
+    yield f"   repeat it  {_repeat_one(finding.history)}"
+    yield f"   case       {json.dumps(case, ensure_ascii=False)}"
+    yield ""
 
 
 def _repeat_one(history: History) -> str:
@@ -327,12 +316,4 @@ def _as_json(explored: Explored, kept: list[KeptHistory], order: Order) -> dict[
         ],
         "kept": [case.as_json() for case in kept],
         "repeat": _repeat(order, batch.histories),
-    }
-
-
-def _history_json(judged: Judged) -> dict[str, Any]:
-    return {
-        "history": str(judged.trace.history),
-        "drawing": drawing(judged),
-        "broken": [str(cause) for cause in judged.causes],
     }

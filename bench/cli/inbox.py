@@ -15,9 +15,8 @@ from bench.cli.output import (
     ExitCode,
     Flag,
     Refused,
+    answer,
     labelled,
-    print_json,
-    print_lines,
     shown_path,
     time_span_us,
 )
@@ -221,17 +220,12 @@ def _key_times(
 
 def _show(store: str, *, as_json: bool) -> int:
     figures, parked = asyncio.run(figures_at(Store(store)))
-    if as_json:
-        print_json(
-            {
-                "store": store,
-                **msgspec.to_builtins(figures),
-                "parked_messages": [_parked(message) for message in parked],
-            }
-        )
-    else:
-        print_lines(_page(store, figures, parked))
-    return ExitCode.PASSED
+    document = {
+        "store": store,
+        **msgspec.to_builtins(figures),
+        "parked_messages": [_parked(message) for message in parked],
+    }
+    return answer(document, _page(store, figures, parked), as_json=as_json)
 
 
 def _page(store: str, figures: Figures, parked: list[ParkedMessage]) -> list[str]:
@@ -294,11 +288,8 @@ def outbox(
             f"{unusable}. An outbox is the file that `outbox` in the [upstream] section of"
             " lns.toml names, var/<lns id>.outbox if nothing is said."
         ) from None
-    if as_json:
-        print_json({"file": file, **msgspec.to_builtins(state)})
-    else:
-        print_lines(_outbox_page(file, state, streams_max))
-    return ExitCode.PASSED
+    document = {"file": file, **msgspec.to_builtins(state)}
+    return answer(document, _outbox_page(file, state, streams_max), as_json=as_json)
 
 
 def _outbox_page(file: Path, state: OutboxState, streams_max: int) -> list[str]:

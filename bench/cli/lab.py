@@ -21,10 +21,10 @@ from bench.cli.output import (
     BenchBroken,
     ExitCode,
     Refused,
+    answer,
     labelled,
     print_error,
     print_json,
-    print_lines,
 )
 from bench.clock import seconds
 from bench.device.at_session import AtSession, Console, Grammar, is_about_a_key, masked
@@ -88,8 +88,7 @@ def power(
     if name is None or action is None:
         if name is not None:
             raise Refused(f"What is to be done with {name}? on, off or cycle.")
-        _list_switches(inventory, as_json=as_json)
-        return ExitCode.PASSED
+        return _list_switches(inventory, as_json=as_json)
     if off_s < 0:
         raise Refused("--off-s is a number of seconds, 0 or more.")
     entry = _switch_entry(inventory, name)
@@ -98,11 +97,8 @@ def power(
             asyncio.run(_work(power_switch(entry), action, seconds(off_s)))
         except PowerFailed as failed:
             raise BenchBroken(str(failed)) from None
-    if as_json:
-        print_json({"switch": entry.name, "kind": entry.kind, "action": action})
-    else:
-        print_lines([f"{entry.name} {_DONE[action]}."])
-    return ExitCode.PASSED
+    document = {"switch": entry.name, "kind": entry.kind, "action": action}
+    return answer(document, [f"{entry.name} {_DONE[action]}."], as_json=as_json)
 
 
 async def _work(switch: PowerSwitch, action: Action, off_us: int) -> None:
@@ -128,7 +124,7 @@ def _switch_entry(inventory: Inventory, name: str) -> PowerEntry:
     return inventory.power(wanted)
 
 
-def _list_switches(inventory: Inventory, *, as_json: bool) -> None:
+def _list_switches(inventory: Inventory, *, as_json: bool) -> ExitCode:
     uses: dict[str, list[str]] = {entry.name: [] for entry in inventory.powers}
     for radio in inventory.radios:
         if radio.power:
@@ -138,24 +134,11 @@ def _list_switches(inventory: Inventory, *, as_json: bool) -> None:
     for gateway in inventory.gateways:
         if gateway.power:
             uses[gateway.power].append(gateway.name)
-    if as_json:
-        print_json(
-            [
-                {"name": entry.name, "kind": entry.kind, "used_by": uses[entry.name]}
-                for entry in inventory.powers
-            ]
-        )
-    elif not inventory.powers:
-        print_lines([f"{inventory.path} has no [[power]]; hardware.md shows how one is written."])
-    else:
-        print_lines(
-            labelled(
-                [
-                    (entry.name, f"{entry.kind:9} {', '.join(uses[entry.name]) or 'nobody'}")
-                    for entry in inventory.powers
-                ]
-            )
-        )
+    powers = inventory.powers
+    document = [{"name": one.name, "kind": one.kind, "used_by": uses[one.name]} for one in powers]
+    rows = [(one.name, f"{one.kind:9} {', '.join(uses[one.name]) or 'nobody'}") for one in powers]
+    none = [f"{inventory.path} has no [[power]]; hardware.md shows how one is written."]
+    return answer(document, labelled(rows) or none, as_json=as_json)
 
 
 EXAMPLES = (

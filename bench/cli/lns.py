@@ -35,10 +35,10 @@ from bench.cli.output import (
     Flag,
     Refused,
     RegionName,
+    answer,
     command_line,
     labelled,
     print_json,
-    print_lines,
     region_of,
     shown_path,
 )
@@ -307,11 +307,8 @@ def certificates(
     except ValueError as error:
         raise Refused(f"No station takes this: {error}.") from error
     start = command_line("lns", shown_path(into / "lns.toml"))
-    if as_json:
-        print_json(_document(into, setup, written, start))
-    else:
-        print_lines(_told(into, setup, start))
-    return ExitCode.PASSED
+    document = _document(into, setup, written, start)
+    return answer(document, _told(into, setup, start), as_json=as_json)
 
 
 def _told(into: Path, setup: Setup, start: str) -> list[str]:
@@ -445,10 +442,7 @@ async def _run(lab: EmulatedLab, *, as_json: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     async with lab:
-        if as_json:
-            print_json({"bench": lab.bench_toml})
-        else:
-            print_lines([str(lab.bench_toml)])
+        answer({"bench": lab.bench_toml}, [str(lab.bench_toml)], as_json=as_json)
         sys.stdout.flush()  # somebody may wait for it at the end of a pipe
         watching = asyncio.ensure_future(lab.watch())
         ending = asyncio.ensure_future(ended.wait())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.cli.output import ExitCode, labelled, shown_path
-from bench.cli.report import REPORT, in_words, missing_rows, timing_rows
+from bench.cli.report import REPORT, in_words, missing_rows, oracle_words, timing_rows
 from bench.night.memory import remembered
 from bench.night.morning import Known, Line, Night, gate, with_known
 from bench.night.record import FAIL, record_of
@@ -135,20 +135,14 @@ def summary(
     """How the night went and what changed, in lines for a person."""
     lines: list[str] = []
     for run in judged:
-        counts = run.score.get("counts", {})
-        agreement = run.score.get("oracle_agreement", {})
         lines += [
             "",
             f"{run.what}: {in_words(run.score.get('totals', {}))}",
             *labelled(
                 [
                     *((f"  {name}", value) for name, value in missing_rows(run.score)),
-                    ("  receptions", counts.get("receptions", 0)),
-                    (
-                        "  oracle",
-                        f"agrees on {agreement.get('status_agree', 0)} of "
-                        f"{agreement.get('receptions', 0)} statuses",
-                    ),
+                    ("  receptions", run.score.get("counts", {}).get("receptions", 0)),
+                    ("  oracle", oracle_words(run.score)),
                     *((f"  {name}", value) for name, value in timing_rows(run.score)),
                     ("  findings", run.findings),
                     ("  report", shown_path(run.folder / REPORT)),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.output import RUNS, AsJson, ExitCode, Refused, RunsRead, print_json, print_lines
+from bench.cli.output import RUNS, AsJson, Refused, RunsRead, answer
 from bench.cli.report import LATEST, resolve
 from bench.night.comparison import Outcome, compared, sentence, table
 from bench.night.memory import remembered
@@ -26,6 +26,7 @@ from bench.night.record import FAIL, Recorded, record_of
 from bench.night.series import Series, State, recent
 from bench.night.statistics import wilson
 from bench.report.summary import brief, morning_sentence
+from lns.clock import utc_of_this_host
 
 EXAMPLES = (
     "lorabench nights -n 7",
@@ -52,7 +53,7 @@ KnownFile = Annotated[
 
 def nights(
     *,
-    number: Annotated[int, Parameter(name=["--number", "-n"])] = (NIGHTS_SHOWN),
+    number: Annotated[int, Parameter(name=["--number", "-n"])] = NIGHTS_SHOWN,
     line: LineName = None,
     runs: RunsRead = RUNS,
     known: KnownFile = KNOWN,
@@ -72,18 +73,12 @@ def nights(
         from bench.cli.mornings import write_nights  # templates, which nothing else here needs
 
         write_nights(runs, rules)
-    if as_json:
-        print_json([_night_document(one, night) for one in found for night in _newest(one, number)])
-        return ExitCode.PASSED
-    rows: list[tuple[str, ...]] = [
-        ("night", "line", "build", "rig", "verdicts", "changed", "RX1 99 %", "exit")
-    ]
+    shown = [(one, night) for one in found for night in reversed(one.nights[-number:])]
+    head = ("night", "line", "build", "rig", "verdicts", "changed", "RX1 99 %", "exit")
+    lines = _aligned([head, *(_night_row(*one) for one in shown)])
     for one in found:
-        rows += [_night_row(one, night) for night in _newest(one, number)]
-    print_lines(_aligned(rows))
-    for one in found:
-        print_lines(["", morning_sentence(one, with_known(one, rules))])
-    return ExitCode.PASSED
+        lines += ["", morning_sentence(one, with_known(one, rules))]
+    return answer([_night_document(*one) for one in shown], lines, as_json=as_json)
 
 
 def history(
@@ -110,11 +105,8 @@ def history(
         more = f" and {len(listed) - LISTED_MAX} more" if len(listed) > LISTED_MAX else ""
         raise Refused(f"{case!r} fits {', '.join(listed[:LISTED_MAX])}{more}: say more of it.")
     documents = [_history(one, name, one.series[name], runs) for one, name in chosen]
-    if as_json:
-        print_json(documents)
-    else:
-        print_lines(text for document in documents for text in _history_lines(document))
-    return ExitCode.PASSED
+    lines = (text for document in documents for text in _history_lines(document))
+    return answer(documents, lines, as_json=as_json)
 
 
 def flaky(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
@@ -135,41 +127,35 @@ def flaky(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = Fal
                 }
             )  # fmt: skip
     rows.sort(key=lambda row: (-row["fails"] / max(1, row["nights"]), row["case"]))
-    if as_json:
-        print_json(rows)
-        return ExitCode.PASSED
     head = ("case", "fails", "95 %", "flips", "nights")
     shown = [
         (
-            str(row["case"]),
+            row["case"],
             f"{row['fails']}/{row['nights']}",
-            f"{100 * row['lo']:.0f}–{100 * row['hi']:.0f} %",
+            _interval(row),
             str(row["flips"]),
-            str(row["strip"])[-30:],
+            row["strip"][-30:],
         )
         for row in rows
     ]
-    print_lines(_aligned([head, *shown]) if shown else ["No case flakes. (Seen 0/30: up to 11 %.)"])
-    return ExitCode.PASSED
+    lines = _aligned([head, *shown]) if shown else ["No case flakes. (Seen 0/30: up to 11 %.)"]
+    return answer(rows, lines, as_json=as_json)
 
 
 def lab(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
     """The parts of the lab, worst first, by the stimuli that each missed in its newest night."""
     rows = [row for one in _lines(runs, line) if one.real_time for row in _lab_rows(one)]
     rows.sort(key=lambda row: (-float(row["lo"]), str(row["part"])))
-    if as_json:
-        print_json(rows)
-        return ExitCode.PASSED
     shown = [
         (
             row["part"], row["bench"] or row["rig"], f"{row['missed']}/{row['opportunities']}",
-            f"{100 * row['lo']:.0f}–{100 * row['hi']:.0f} %", row["state"], row["strip"],
+            _interval(row), row["state"], row["strip"],
         )
         for row in rows
     ]  # fmt: skip
     head = ("part", "bench", "missed", "95 %", "state", "nights")
-    print_lines(_aligned([head, *shown]) if shown else ["No night on real time has been scored."])
-    return ExitCode.PASSED
+    lines = _aligned([head, *shown]) if shown else ["No night on real time has been scored."]
+    return answer(rows, lines, as_json=as_json)
 
 
 def known(
@@ -195,7 +181,7 @@ def known(
     :param rule: To add: only a failure that breaks this rule.
     :param signature: To add: only this very failure, as `history` tells it.
     """
-    today = date.fromisoformat(_today())
+    today = utc_of_this_host().date()
     if action == "add":
         if case is None or issue is None:
             raise Refused("To add one, say which and why: known add CASE --issue X --until DATE.")
@@ -213,17 +199,11 @@ def known(
         for one in known_of(file)
         if action != "expired" or one.is_over(today.isoformat())
     ]  # fmt: skip
-    if as_json:
-        print_json(rows)
-        return ExitCode.PASSED
-    head = ("case", "issue", "owner", "until", "days left")
-    shown = [
-        tuple("–" if row[name] is None else str(row[name]) for name in
-              ("case", "issue", "owner", "until", "days_left"))
-        for row in rows
-    ]  # fmt: skip
-    print_lines(_aligned([head, *shown]) if shown else [f"Nothing, in {file}."])
-    return ExitCode.PASSED
+    names = ("case", "issue", "owner", "until", "days_left")
+    shown = [tuple("–" if row[name] is None else str(row[name]) for name in names) for row in rows]
+    head = tuple(name.replace("_", " ") for name in names)
+    lines = _aligned([head, *shown]) if shown else [f"Nothing, in {file}."]
+    return answer(rows, lines, as_json=as_json)
 
 
 def compare(
@@ -245,10 +225,7 @@ def compare(
     both = [runs_named(name, runs) for name in (old, new)]
     found = compared(both[0], both[1])
     labels = [label_of(name, records) for name, records in zip((old, new), both, strict=True)]
-    if as_json:
-        print_json(comparison_document(found, labels, both))
-    else:
-        print_lines(table(found, *labels))
+    answer(comparison_document(found, labels, both), table(found, *labels), as_json=as_json)
     return int(found.outcome)
 
 
@@ -311,12 +288,6 @@ def known_of(file: Path) -> tuple[Known, ...]:
         raise Refused(str(error)) from None
 
 
-def _today() -> str:
-    from lns.clock import utc_of_this_host
-
-    return f"{utc_of_this_host():%Y-%m-%d}"
-
-
 def _lines(runs: Path, name: str | None) -> list[Line]:
     found = [line for line in remembered(runs).lines if name in (None, line.line) and line.nights]
     if not found:
@@ -325,8 +296,8 @@ def _lines(runs: Path, name: str | None) -> list[Line]:
     return found
 
 
-def _newest(line: Line, number: int) -> list[Night]:
-    return list(reversed(line.nights[-number:]))
+def _interval(rate: dict[str, Any]) -> str:
+    return f"{100 * rate['lo']:.0f}–{100 * rate['hi']:.0f} %"
 
 
 def _night_row(line: Line, night: Night) -> tuple[str, ...]:
@@ -398,8 +369,7 @@ def _history_lines(found: dict[str, Any]) -> Iterator[str]:
     build = found["since_build"] or "–"
     yield f"{state} since {found['since'] or '–'} (build {build}){unconfirmed}"
     yield f"{found['first_night']}  {found['strip']}  {found['last_night']}"
-    interval = f"95 % {100 * found['lo']:.0f}–{100 * found['hi']:.0f} %"
-    yield f"{found['fails']}/{found['nights']} failed of the last 30 ({interval})"
+    yield f"{found['fails']}/{found['nights']} failed of the last 30 (95 % {_interval(found)})"
     for one in found["segments"]:
         rate = f"{100 * one['fails'] / one['nights']:.0f} % ({one['fails']}/{one['nights']})"
         between = " .. ".join(dict.fromkeys(one["between"]))

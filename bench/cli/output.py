@@ -83,6 +83,17 @@ def print_lines(lines: Iterable[str]) -> None:
     sys.stdout.writelines(f"{without_controls(line)}\n" for line in lines)
 
 
+def answer(
+    document: Any, lines: Iterable[str], code: ExitCode = ExitCode.PASSED, *, as_json: bool
+) -> ExitCode:
+    """Print what a command has found, for a program or for a person; the exit code it came to."""
+    if as_json:
+        print_json(document)
+    else:
+        print_lines(lines)
+    return code
+
+
 def print_error(text: object) -> None:
     print(without_controls(str(text)), file=sys.stderr, flush=True)
 

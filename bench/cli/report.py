@@ -26,10 +26,9 @@ from bench.cli.output import (
     Refused,
     RunNames,
     RunsRead,
+    answer,
     command_line,
     labelled,
-    print_json,
-    print_lines,
     shown_path,
     worst,
 )
@@ -154,7 +153,6 @@ EXAMPLES = (
     "lorabench score runs/20261120T020003Z-7f3a --json",
 )
 REPORT = "report.html"
-_WORDS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
 
 
 class NotScorable(Refused):
@@ -177,12 +175,9 @@ def score(
     folders = resolve(run, runs=runs)
     with ProgressDisplay() as display:
         scores = score_runs(folders, lake=lake, master=master, progress=display)
-    if as_json:
-        print_json(scores)
-    else:
-        for folder in folders:
-            print_lines(_summary(folder, scores[folder.name]))
-    return worst(exit_code(scores[folder.name]) for folder in folders)
+    lines = (line for folder in folders for line in _summary(folder, scores[folder.name]))
+    code = worst(exit_code(scores[folder.name]) for folder in folders)
+    return answer(scores, lines, code, as_json=as_json)
 
 
 def score_runs(
@@ -236,7 +231,6 @@ def timing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
 
 def _summary(folder: Path, score_object: dict[str, Any]) -> list[str]:
     counts = score_object.get("counts", {})
-    agreement = score_object.get("oracle_agreement", {})
     path = shown_path(folder)
     return labelled(
         [
@@ -244,16 +238,18 @@ def _summary(folder: Path, score_object: dict[str, Any]) -> list[str]:
             ("verdicts", in_words(score_object.get("totals", {}))),
             *missing_rows(score_object),
             ("receptions", f"{counts.get('receptions', 0)}, outcomes {counts.get('outcomes', 0)}"),
-            (
-                "oracle",
-                f"agrees on {agreement.get('status_agree', 0)} of "
-                f"{agreement.get('receptions', 0)} statuses",
-            ),
+            ("oracle", oracle_words(score_object)),
             *timing_rows(score_object),
             ("findings", len(score_object.get("findings", []))),
             ("report", command_line("report", path)),
         ]
     )
+
+
+def oracle_words(score_object: dict[str, Any]) -> str:
+    agreement = score_object.get("oracle_agreement", {})
+    agreed, receptions = (agreement.get(name, 0) for name in ("status_agree", "receptions"))
+    return f"agrees on {agreed} of {receptions} statuses"
 
 
 class NotScored(Refused):
@@ -274,26 +270,21 @@ def report(
     folders = resolve(run, runs=runs)
     scores = [write_report(folder) for folder in folders]
     codes = [ExitCode(bench.report.exit_code(score)) for score in scores]
-    if as_json:
-        print_json(
+    documents = [
+        {"run": folder, "report": folder / REPORT, "exit_code": int(code)}
+        for folder, code in zip(folders, codes, strict=True)
+    ]
+    lines: list[str] = []
+    for folder, score in zip(folders, scores, strict=True):
+        lines += labelled(
             [
-                {"run": folder, "report": folder / REPORT, "exit_code": int(code)}
-                for folder, code in zip(folders, codes, strict=True)
+                ("run", shown_path(folder)),
+                ("verdicts", in_words(score.get("totals", {}))),
+                *_unscored_rows(folder, score),
+                ("report", shown_path(folder / REPORT)),
             ]
         )
-    else:
-        for folder, score in zip(folders, scores, strict=True):
-            print_lines(
-                labelled(
-                    [
-                        ("run", shown_path(folder)),
-                        ("verdicts", in_words(score.get("totals", {}))),
-                        *_unscored_rows(folder, score),
-                        ("report", shown_path(folder / REPORT)),
-                    ]
-                )
-            )
-    return worst(codes)
+    return answer(documents, lines, worst(codes), as_json=as_json)
 
 
 def write_report(folder: Path, states: Mapping[str, CaseState] | None = None) -> dict[str, Any]:
@@ -310,7 +301,7 @@ def write_report(folder: Path, states: Mapping[str, CaseState] | None = None) ->
         said: dict[str, Any] = json.loads((folder / "score.json").read_bytes())
         return said
     totals = Counter(verdict.verdict for verdict in score.verdicts)
-    return {**msgspec.to_builtins(score), "totals": {word: totals[word] for word in _WORDS}}
+    return {**msgspec.to_builtins(score), "totals": {word: totals[word] for word in WORDS}}
 
 
 def _unscored_rows(folder: Path, score: dict[str, Any]) -> list[tuple[str, object]]:

@@ -36,11 +36,10 @@ from bench.cli.output import (
     Seed,
     Strategy,
     Without,
+    answer,
     command_line,
     labelled,
     options,
-    print_json,
-    print_lines,
     shown_path,
 )
 from bench.cli.progress import Progress, ProgressDisplay
@@ -193,37 +192,27 @@ def run(
     )  # fmt: skip
     with ProgressDisplay() as display:
         ran = run_scenarios(selection, display)
-    counts = totals(ran.verdicts)
-    if as_json:
-        print_json(
-            {
-                "run": ran.folder,
-                "rig": rig,
-                "seed": seed,
-                "totals": counts,
-                "wholeness": ran.books.as_json(),
-                "verdicts": [asdict(verdict) for verdict in ran.verdicts],
-                "repeat": selection.repeat,
-                "exit_code": int(ran.exit_code),
-            }
-        )
-    else:
-        cases = len(ran.verdicts)
-        print_lines([f"{cases} case{'' if cases == 1 else 's'}: {in_words(counts)}"])
-        print_lines(remarks_on(ran, rig))
-        if ran.failed and ran.exit_code is ExitCode.BENCH_ERROR:
-            print_lines([f"{ran.failed} of the scenarios broke in the bench; see above."])
-        folder = shown_path(ran.folder)
-        print_lines(
-            labelled(
-                [
-                    ("captures", folder),
-                    ("repeat it", selection.repeat),
-                    ("score it", command_line("score", folder)),
-                ]
-            )
-        )
-    return ran.exit_code
+    document = {
+        "run": ran.folder,
+        "rig": rig,
+        "seed": seed,
+        "totals": totals(ran.verdicts),
+        "wholeness": ran.books.as_json(),
+        "verdicts": [asdict(verdict) for verdict in ran.verdicts],
+        "repeat": selection.repeat,
+        "exit_code": int(ran.exit_code),
+    }
+    return answer(document, _lines(ran, selection), ran.exit_code, as_json=as_json)
+
+
+def _lines(ran: Ran, selection: Selection) -> list[str]:
+    cases, folder = len(ran.verdicts), shown_path(ran.folder)
+    lines = [f"{cases} case{'' if cases == 1 else 's'}: {in_words(totals(ran.verdicts))}"]
+    lines += remarks_on(ran, selection.rig)
+    if ran.failed and ran.exit_code is ExitCode.BENCH_ERROR:
+        lines.append(f"{ran.failed} of the scenarios broke in the bench; see above.")
+    rows = [("captures", folder), ("repeat it", selection.repeat)]
+    return [*lines, *labelled([*rows, ("score it", command_line("score", folder))])]
 
 
 def remarks_on(ran: Ran, rig: str) -> list[str]:
@@ -413,20 +402,12 @@ def import_captures(
     verdicts, books = read_verdicts(folder), wholeness(folder)
     is_empty = not verdicts and books.whole
     code = ExitCode.PASSED if is_empty else exit_code_of(verdicts, whole=books.whole)
-    if as_json:
-        print_json({"run": folder, "totals": totals(verdicts), "exit_code": int(code)})
-    else:
-        path = shown_path(folder)
-        print_lines(
-            labelled(
-                [
-                    ("captures", path),
-                    ("verdicts", in_words(totals(verdicts))),
-                    ("score it", command_line("score", path)),
-                ]
-            )
-        )
-    return code
+    counts, path = totals(verdicts), shown_path(folder)
+    rows = [("captures", path), ("verdicts", in_words(counts))]
+    lines = labelled([*rows, ("score it", command_line("score", path))])
+    return answer(
+        {"run": folder, "totals": counts, "exit_code": int(code)}, lines, code, as_json=as_json
+    )
 
 
 def import_files(

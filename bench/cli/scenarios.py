@@ -27,9 +27,9 @@ from bench.cli.output import (
     ExitCode,
     Flag,
     Refused,
+    answer,
     labelled,
-    print_json,
-    print_lines,
+    options,
 )
 from bench.cli.progress import ProgressDisplay
 from bench.cli.report import in_words
@@ -405,17 +405,9 @@ def _dry_run(
 ) -> tuple[list[PlannedCase], dict[str, str]]:
     markers = _Markers(display)
     with tempfile.TemporaryDirectory(prefix="lorabench-plan-") as folder:
-        arguments = [
-            "-p",
-            "lorabench",
-            "-p",
-            "no:cacheprovider",
-            "--rig",
-            "plan",
-            "--capture-dir",
-            folder,
-        ]
-        outcome = pytest.main([*chosen(pattern), *arguments], plugins=[markers])
+        plugins = "-p", "lorabench", "-p", "no:cacheprovider"
+        arguments = [*chosen(pattern), *plugins, *options(rig="plan", capture_dir=folder)]
+        outcome = pytest.main(arguments, plugins=[markers])
         if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
             raise NoSuchScenario(nothing_fits(pattern))
         if outcome == pytest.ExitCode.USAGE_ERROR:
@@ -565,22 +557,15 @@ def scenarios(
     if bench is not None:
         raise Refused("--bench says what to plan for: add --plan.")
     found = matching(pattern)
-    if as_json:
-        print_json([asdict(scenario) for scenario in found])
-    else:
-        print_lines(_listing(found))
-    return ExitCode.PASSED
+    return answer([asdict(scenario) for scenario in found], _listing(found), as_json=as_json)
 
 
 def _plan(pattern: str | None, bench: Path | None, *, as_json: bool) -> int:
     abilities = bench_of(bench)
     with ProgressDisplay() as display:
         planned = plan_of(pattern, abilities, display)
-    if as_json:
-        print_json(plan_as_json(planned))
-    else:
-        print_lines(told(planned))
-    return ExitCode.BENCH_ERROR if planned.failed else ExitCode.PASSED
+    code = ExitCode.BENCH_ERROR if planned.failed else ExitCode.PASSED
+    return answer(plan_as_json(planned), told(planned), code, as_json=as_json)
 
 
 def _listing(found: list[Scenario]) -> list[str]:

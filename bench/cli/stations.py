@@ -18,8 +18,7 @@ from bench.cli.output import (
     Flag,
     Refused,
     RunsWritten,
-    print_json,
-    print_lines,
+    answer,
 )
 from bench.cli.progress import ProgressDisplay
 from bench.clock import seconds
@@ -210,11 +209,9 @@ def stations(
             answers = asyncio.run(check_with_roll_call(asked, seconds(wait_s)))
         else:
             answers = asyncio.run(each(_VERBS[verb], asked))
-    if as_json:
-        print_json([{"name": one.name, **one.facts} for one in answers])
-    else:
-        print_lines(line for one in answers for line in one.lines)
-    return max(one.code for one in answers)
+    facts = [{"name": one.name, **one.facts} for one in answers]
+    said = (line for one in answers for line in one.lines)
+    return answer(facts, said, max(one.code for one in answers), as_json=as_json)
 
 
 def _late(runs: Path, lns_capture: Path | None) -> dict[str, str]:
