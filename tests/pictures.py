@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.cli.mornings import write_nights
+from bench.cli.nights import write_nights
 from tests.bench.night.planted_builds import Build, lay_down, played
 
 ROOT = Path(__file__).resolve().parents[1]

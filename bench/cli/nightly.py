@@ -13,11 +13,14 @@ from cyclopts import Parameter
 import bench
 from bench.capture.run_folder import Origin
 from bench.cli.lab import bench_taken, inventory_of
-from bench.cli.mornings import (
+from bench.cli.nights import (
+    KNOWN,
     Judged,
+    KnownFile,
     Morning,
     annotate,
     as_document,
+    known_of,
     label_of_tonight,
     morning_of,
     night_document,
@@ -26,7 +29,6 @@ from bench.cli.mornings import (
     summary,
     write_nights,
 )
-from bench.cli.nights import KNOWN, KnownFile, known_of
 from bench.cli.output import (
     LAKE,
     RUNS,

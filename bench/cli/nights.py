@@ -1,6 +1,12 @@
-"""What have the nights shown? `lorabench nights`, `history`, `flaky`, `lab`, `known`, `compare`."""
+"""What have the nights shown, and the morning after? `lorabench nights`, `history`, `compare`, ….
 
-from collections.abc import Iterator, Sequence
+`flaky`, `lab` and `known` are here too, and what the newest night says to people, pages, programs
+and build servers.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
@@ -8,9 +14,18 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.output import RUNS, AsJson, Refused, RunsRead, answer
-from bench.cli.report import LATEST, resolve
-from bench.night.comparison import Outcome, compared, sentence, table
+from bench.cli.output import RUNS, AsJson, ExitCode, Refused, RunsRead, answer, labelled, shown_path
+from bench.cli.report import (
+    LATEST,
+    REPORT,
+    in_words,
+    missing_rows,
+    oracle_words,
+    resolve,
+    timing_rows,
+)
+from bench.night.comparison import Outcome, compared, table
+from bench.night.comparison import sentence as answer_of
 from bench.night.memory import remembered
 from bench.night.morning import (
     Known,
@@ -25,7 +40,10 @@ from bench.night.morning import (
 from bench.night.record import FAIL, Recorded, record_of
 from bench.night.series import Series, State, recent
 from bench.night.statistics import wilson
-from bench.report.summary import brief, morning_sentence
+from bench.report import exit_code
+from bench.report.page import PAGE
+from bench.report.page import write_nights as write_page
+from bench.report.summary import KINDS, CaseState, brief, change_lines, document, morning_sentence
 from lns.clock import utc_of_this_host
 
 EXAMPLES = (
@@ -70,8 +88,6 @@ def nights(
     rules = known_of(known)
     found = _lines(runs, line)
     if page:
-        from bench.cli.mornings import write_nights  # templates, which nothing else here needs
-
         write_nights(runs, rules)
     shown = [(one, night) for one in found for night in reversed(one.nights[-number:])]
     head = ("night", "line", "build", "rig", "verdicts", "changed", "RX1 99 %", "exit")
@@ -241,7 +257,7 @@ def comparison_document(
             {"case": one.case, "relation": one.relation, "old": one.old, "new": one.new,
              "p": one.p, "text": one.text} for one in found.differences
         ],
-        "sentence": sentence(found), "exit_code": int(found.outcome),
+        "sentence": answer_of(found), "exit_code": int(found.outcome),
         "outcome": Outcome(found.outcome).name.lower(),
     }  # fmt: skip
 
@@ -409,3 +425,179 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+ANNOTATIONS_MAX = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Morning:
+    """A night beside the nights before it; `code` is its exit code by what changed."""
+
+    line: Line
+    night: Night
+    code: int
+    page: Path
+
+
+def label_of_tonight(runs: Path) -> str:
+    """The name of a night that begins now: its date, with a number where it is not the first."""
+    today = f"{utc_of_this_host():%Y-%m-%d}"
+    taken = {night.night for line in remembered(runs).lines for night in line.nights}
+    names = (today if number == 1 else f"{today}.{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in names if name not in taken)
+
+
+def morning_of(runs: Path, folder: Path, known: Sequence[Known], how: str) -> Morning | None:
+    """The morning after the night that a run is part of; None where that is not the newest."""
+    record = record_of(folder)
+    for line in remembered(runs).lines:
+        if record is not None and line.key == (record.bench, record.rig, record.line):
+            night = with_known(line, known)
+            if any(run.run == folder.name for run in night.runs):
+                return Morning(line, night, gate(night), runs / PAGE)
+    return None
+
+
+def states_of(morning: Morning, known: Sequence[Known]) -> dict[str, CaseState]:
+    over = {one for one in known if one.is_over(morning.night.night)}
+    found = {}
+    for case, series in morning.line.series.items():
+        excused = ""
+        if series.last == FAIL:
+            fits = (one for one in known if one not in over)
+            excused = next(
+                (one.told for one in fits if one.fits(case, series.signature, series.rules)), ""
+            )
+        found[case] = CaseState(
+            state=series.state.value,
+            since=series.since,
+            since_build=series.since_build,
+            series=" / ".join((*filter(None, morning.line.key), case)),
+            dut=morning.night.build,
+            known=excused,
+        )
+    return found
+
+
+def write_nights(runs: Path, known: Sequence[Known]) -> Path:
+    return write_page(runs, remembered(runs).lines, known, f"{utc_of_this_host():%Y-%m-%d}")
+
+
+def as_document(morning: Morning | None) -> dict[str, Any]:
+    """What changed, for programs; nothing where there is nothing to compare with."""
+    return {} if morning is None else document(morning.line, morning.night)
+
+
+def annotate(morning: Morning, summaries: Iterable[Path]) -> None:
+    """Tell GitHub Actions, if that is where this runs: annotations, and the summary of the step."""
+    if not os.environ.get("GITHUB_ACTIONS"):
+        return
+    for line in annotations(morning):
+        print(line, flush=True)
+    into = os.environ.get("GITHUB_STEP_SUMMARY")
+    if into:
+        with open(into, "a", encoding="utf-8") as file:
+            file.writelines(path.read_text("utf-8") + "\n" for path in summaries if path.is_file())
+
+
+def annotations(morning: Morning) -> list[str]:
+    """What changed for the worse as workflow commands: nine at most, and how many more."""
+    gated = [change for change in morning.night.changes if change.gated]
+    lines = []
+    for change in gated[:ANNOTATIONS_MAX]:
+        series = morning.line.series.get(change.case)
+        file = f"file={_property(series.file)}," if series and series.file else ""
+        title = _property(f"{KINDS[change.kind][0]}: {change.case}")
+        lines.append(f"::error {file}title={title}::{_data(change.text)}")
+    more = len(gated) - len(lines)
+    return [*lines, *([f"::notice ::… and {more} more, in nights.html"] if more else [])]
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One run of the night: what it was, its folder and its score."""
+
+    what: str
+    folder: Path
+    score: dict[str, Any]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return ExitCode(exit_code(self.score))
+
+    @property
+    def findings(self) -> int:
+        return len(self.score.get("findings", []))
+
+
+def summary(
+    judged: Sequence[Judged], code: ExitCode, repeat: str, morning: Morning | None = None
+) -> list[str]:
+    """How the night went and what changed, in lines for a person."""
+    lines: list[str] = []
+    for run in judged:
+        rows = [
+            *missing_rows(run.score),
+            ("receptions", run.score.get("counts", {}).get("receptions", 0)),
+            ("oracle", oracle_words(run.score)),
+            *timing_rows(run.score),
+            ("findings", run.findings),
+            ("report", shown_path(run.folder / REPORT)),
+        ]
+        lines += ["", f"{run.what}: {in_words(run.score.get('totals', {}))}"]
+        lines += [f"  {line}" for line in labelled(rows)]
+    findings = sum(run.findings for run in judged)
+    return [*lines, "", *_changed(morning), sentence(code, findings), f"Repeat it: {repeat}"]
+
+
+def _changed(morning: Morning | None) -> list[str]:
+    if morning is None:
+        return []
+    night = morning.night
+    changes = [one for one in night.changes if one.kind != "new_case"]
+    page = shown_path(morning.page)
+    return [
+        morning_sentence(morning.line, night),
+        *change_lines(changes),
+        f"All nights: {page}",
+        "",
+    ]
+
+
+def sentence(code: ExitCode, findings: int) -> str:
+    """The end of a night that took place, in one sentence."""
+    if code is ExitCode.PASSED and findings:
+        number = "1 finding is" if findings == 1 else f"{findings} findings are"
+        return f"Everything passed at the first attempt, but {number} to be read in the report."
+    return {
+        ExitCode.PASSED: "A good night: everything passed at the first attempt.",
+        ExitCode.FAILED: "Something failed. The report names who did not do what was due.",
+        ExitCode.REPEATED: "Nothing failed, but something passed only on a repeated stimulus.",
+        ExitCode.INCONCLUSIVE: "Nothing failed, but some cases proved nothing: see the report.",
+        ExitCode.BENCH_ERROR: "The bench itself failed: this night does not tell all.",
+    }[code]
+
+
+def night_document(judged: Sequence[Judged], code: ExitCode) -> dict[str, Any]:
+    """The night as a program reads it: each run with its totals, and the exit code of all."""
+    runs = [
+        {
+            "what": run.what,
+            "run": str(run.folder),
+            "report": str(run.folder / REPORT),
+            "totals": run.score.get("totals", {}),
+            "findings": run.findings,
+            "exit_code": int(run.exit_code),
+        }
+        for run in judged
+    ]
+    return {"runs": runs, "exit_code": int(code)}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bench.capture.run_folder import latest
-from bench.cli.mornings import Judged, night_document, sentence, summary
 from bench.cli.nightly import captures_in
+from bench.cli.nights import Judged, night_document, sentence, summary
 from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.lab.inventory import BenchLock, load

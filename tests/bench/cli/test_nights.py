@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.mornings import Morning, annotate, annotations, states_of
+from bench.cli.nights import Morning, annotate, annotations, states_of
 from bench.cli.program import COMMANDS, main
 from bench.night.memory import remembered
 from bench.night.morning import Change, Known, Line, Night
