@@ -95,7 +95,6 @@ class _Sockets:
         self._poll.register(number, sum(waiting))
 
     def give_up(self, number: int, event: int) -> bool:
-        """Whether anybody waited for it."""
         waiting = self._waiting.get(number, {})
         if waiting.pop(event, None) is None:
             return False
@@ -227,7 +226,6 @@ class VirtualTimeLoop(AbstractEventLoop):
         return f"nothing is scheduled at {self._now_us} us, waiting tasks: {listed}"
 
     def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
-        """Run until `future` is done and give its result."""
         task: Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]
         task.add_done_callback(self._stop_when_done)
         try:
@@ -277,14 +275,12 @@ class VirtualTimeLoop(AbstractEventLoop):
         return done
 
     def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> None:
-        """Call it back whenever a socket of this process has something to read."""
         self._sockets.wait(_number(fd), select.POLLIN, Handle(callback, args, self))
 
     def remove_reader(self, fd: Any) -> bool:
         return self._sockets.give_up(_number(fd), select.POLLIN)
 
     def add_writer(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> None:
-        """Call it back whenever a socket of this process takes something."""
         self._sockets.wait(_number(fd), select.POLLOUT, Handle(callback, args, self))
 
     def remove_writer(self, fd: Any) -> bool:

@@ -37,7 +37,6 @@ _TAKES_RIG = re.compile(rb"^async def test_\w+\([^)]*\brig\b", re.MULTILINE)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of a run."""
     group = parser.getgroup("lorabench", "LoRaWAN test bench")
     group.addoption("--rig", choices=RIGS, default="simulated", help="what the scenarios run on")
     group.addoption("--bench", metavar="FILE", help="inventory of a real bench")
@@ -188,7 +187,6 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int | pytest.ExitC
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the run, and close its capture."""
     if _SESSION in config.stash:
         config.stash[_SESSION].close()
 

@@ -92,7 +92,6 @@ TOOLS = {
 
 
 def main() -> None:
-    """Flash one board."""
     arguments = _arguments()
     image = Path(arguments.image)
     name, tool = _tool(arguments.board, arguments.tool, image)

@@ -123,7 +123,6 @@ class Consumer:
 
 
 async def consume(asked: Consumer) -> None:
-    """Consume until it is stopped or idle; Refused when something cannot be as asked."""
     running = _Running(asked)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -167,7 +166,6 @@ class _Running:
         self._warned: set[str] = set()
 
     def open_capture(self, path: Path) -> Capture:
-        """The capture that decisions are written to; Refused, OSError."""
         if path.suffix != ".jsonl":
             raise Refused(f"--capture: a capture is a file of JSON Lines, such as {path}.jsonl.")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -177,7 +175,6 @@ class _Running:
         return self._capture
 
     def effect(self, store: InboxStore) -> Effect:
-        """What becomes of a message; Refused."""
         to = self._asked.to
         try:
             if not to.startswith(_REPUBLISH):
@@ -198,7 +195,6 @@ class _Running:
             )
 
     async def consume(self, store: InboxStore, effect: Effect) -> None:
-        """Take messages until `stopped`, then finish those that were taken."""
         asked = self._asked
         subscription = self._subscription = HeldSubscription(
             asked.broker,
@@ -354,7 +350,6 @@ class _Output:
         self._gone = gone
 
     def write(self, octets: bytes) -> int:
-        """Write all of it at once; OSError."""
         view = memoryview(octets)
         try:
             while view:

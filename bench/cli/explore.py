@@ -236,7 +236,6 @@ def _keep(path: Path | None, found: list[tuple[str, History]]) -> list[KeptHisto
 
 
 def _played_by(keep: Path | None, kept: list[KeptHistory]) -> list[tuple[str, object]]:
-    """What was kept, and how it is played as a scenario."""
     rows: list[tuple[str, object]] = [("kept", f"{case.id} {case.title}") for case in kept]
     if kept and keep is not None:
         rows += [("play it", command_line("run", "--catalogue", shown_path(keep)))]

@@ -320,7 +320,6 @@ def _lab_of(bench: Path, without: Sequence[str], runs: Path) -> Inventory:
 
 
 def _pass(night: Night, display: ProgressDisplay) -> Outcome:
-    """Go through the stages of a night; Refused when it cannot take place."""
     stage = _Stages(night, display)
     if night.inventory is not None:
         stage(f"is the bench {night.inventory.name} ready")

@@ -67,7 +67,6 @@ class Rui3Version:
 
     @property
     def traits(self) -> Traits:
-        """What follows from the version for those who do not speak the dialect."""
         return Traits(
             obeys_retries=self.obeys_retries,
             sets_counters=False,

@@ -211,7 +211,6 @@ class Batch:
     found: dict[Cause, tuple[int, History]] = field(default_factory=dict)
 
     def add(self, other: "Batch") -> None:
-        """Take another batch in; of each cause the shortest history is kept."""
         self.histories += other.histories
         self.receptions += other.receptions
         self.unknowable.update(other.unknowable)
@@ -246,7 +245,6 @@ class Explored:
 
     @property
     def unknowable_share(self) -> float:
-        """Which part of the receptions nobody could judge."""
         return sum(self.batch.unknowable.values()) / max(1, self.batch.receptions)
 
 

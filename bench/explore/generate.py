@@ -115,7 +115,6 @@ class Draw:
         return Device(kind, chance.choice(STRATEGIES), begins_at, bits, pinned, counts, alike)
 
     def step(self) -> Step:
-        """Anything at all."""
         chance, limits = self._chance, self._limits
         draw, device = chance.random(), self.some_device()
         if draw < 0.45:
@@ -140,11 +139,9 @@ class Draw:
         return self.fault()
 
     def some_device(self) -> int:
-        """Any of the devices."""
         return self._chance.randrange(len(self.devices))
 
     def some_server(self) -> int:
-        """Any of the servers."""
         return self._chance.randrange(self.servers)
 
     def send(self, device: int, *, confirmed: bool | None = None) -> Send:
@@ -156,11 +153,9 @@ class Draw:
         return Send(device, confirmed, self._heard(device), same, asks)
 
     def wait(self) -> Wait:
-        """Some time, often just below, at or above a limit."""
         return Wait(min(self._chance.choice(_WAITS_US), self._limits.waits_max_us))
 
     def fault(self) -> Step:
-        """Something fails."""
         chance, server = self._chance, self.some_server()
         kind = chance.choice(("server", "server", "upstream", "upstream", "station", "station",
                               "refuse", "store", "late"))  # fmt: skip
@@ -187,7 +182,6 @@ class Draw:
         return StationRestart(self.some_server(), chance.randrange(2), away_us, again, mute)
 
     def _heard(self, device: int) -> tuple[Heard, ...]:
-        """Nobody, one or several; the first one tells at once, somebody perhaps very late."""
         chance = self._chance
         places = [(server, station) for server in range(self.servers) for station in (0, 1)]
         if len(places) == 2 and chance.random() < 0.2:
@@ -251,7 +245,6 @@ def _shaped(chance: random.Random, limits: Limits) -> History | None:
 
 
 def _moved(step: Step, servers: list[int], places: dict[tuple[int, int], tuple[int, int]]) -> Step:
-    """A step at other servers and stations."""
     if isinstance(step, OnAir):
         heard = (Heard(*places.get(h.place, h.place), h.late_us) for h in step.heard)
         return replace(step, heard=tuple(heard))
@@ -470,7 +463,6 @@ def _servers(history: History) -> Iterator[int]:
 
 
 def _to_server(step: Step, server: int, other: int) -> Step:
-    """A step with one server in place of another, where no station is named twice then."""
     if isinstance(step, OnAir):
         heard = tuple(replace(h, server=other) if h.server == server else h for h in step.heard)
         distinct = len({one.place for one in heard}) == len(heard)

@@ -41,7 +41,6 @@ class Heard:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Which station of which server."""
         return self.server, self.station
 
 
@@ -208,11 +207,9 @@ class History:
     closed: bool = False
 
     def without(self, first: int, number: int) -> "History":
-        """The same without some steps."""
         return replace(self, steps=self.steps[:first] + self.steps[first + number :])
 
     def with_step(self, place: int, step: Step) -> "History":
-        """The same with another step in place of one."""
         return replace(self, steps=(*self.steps[:place], step, *self.steps[place + 1 :]))
 
     @property

@@ -52,7 +52,6 @@ class Judged:
 
     @property
     def unknowable(self) -> list[str]:
-        """Why the model says nothing about a reception, for each of them."""
         return [due.why for due in self.due.values() if due.words is None]
 
 
@@ -66,7 +65,6 @@ def play_and_judge(history: History) -> Judged:
 
 
 def judge(trace: Trace) -> Judged:
-    """All that is wrong with a trace."""
     due = Model(trace).judge()
     causes = [Cause(broken.law, broken.words) for broken in broken_laws(trace)]
     for number, one in due.items():

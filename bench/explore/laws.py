@@ -357,7 +357,6 @@ def _is_lost(trace: Trace, reception: Reception) -> bool:
 
 
 def _is_refused(facts: _Facts, receptions: list[Reception]) -> bool:
-    """Whether it is not the network server's fault that it has no message."""
     pinned = facts.trace.device_of(receptions[0].frame).pinned
     outcomes = facts.trace.outcomes
     return all(pinned not in (None, r.server) for r in receptions) or any(
@@ -393,7 +392,6 @@ def _sessions(facts: _Facts) -> Iterator[Broken]:
 
 
 def _due(trace: Trace) -> set[int]:
-    """The frames that must be delivered, by their number."""
     devices = {n: _Truth(trace, n) for n in range(len(trace.history.devices))}
     due = set()
     seen: set[int] = set()

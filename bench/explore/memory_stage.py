@@ -82,7 +82,6 @@ class MemoryLink:
         self._reader: asyncio.Future[None] | None = None
 
     def bring(self, text: str) -> None:
-        """Let the server have a text."""
         if self.closed:
             return
         self._texts.append(text)
@@ -95,7 +94,6 @@ class MemoryLink:
         self._station.read(self, text)
 
     async def receive(self) -> str:
-        """The next text; LinkClosed once the connection is over."""
         while not self._texts:
             if self.closed:
                 raise LinkClosed("the link is closed")
@@ -105,7 +103,6 @@ class MemoryLink:
         return self._texts.popleft()
 
     def close(self) -> None:
-        """End the connection."""
         self.closed = True
         self._texts.clear()
         self._wake()
@@ -129,7 +126,6 @@ class Station:
         self._counter_at_start_us = COUNTER_AT_START_US
 
     def xtime_now(self) -> int:
-        """The clock of its radio."""
         return self.session << 48 | now_us() - self._began_us + self._counter_at_start_us
 
     def begin(self, *, again: bool, mute: bool = False) -> None:
@@ -185,12 +181,10 @@ class Server:
         self.messages.append(message)
 
     def begin_again(self) -> None:
-        """A new server with the store of the old one."""
         self.slow_us, self.refuses = 0, False
         self.server = self._new_server()
 
     def connect(self, station: Station) -> None:
-        """Connect a station; its version is on its way."""
         station.link = MemoryLink(station)
         self._stage.tasks.create_task(self.server.serve(station.eui, station.link))
         station.link.bring(_VERSION)
@@ -245,14 +239,12 @@ class MemoryStage:
         self._numbers: dict[tuple[Eui, int], int] = {}
 
     async def connect(self) -> None:
-        """Connect every station that hears anything."""
         for server in self.servers:
             for station in server.stations.values():
                 server.connect(station)
         await self.until(now_us() + CONNECTING_US)
 
     def close(self) -> None:
-        """End every connection."""
         for server in self.servers:
             _hang_up(server)
 

@@ -508,7 +508,6 @@ class Model:
             server.ending_us.setdefault(other.opened, done_us)
 
     def _give_up(self, r: Reception, session: Session, before: Session, decided: Decided) -> None:
-        """The application did not take it: it was not heard."""
         is_newest = session.frame == r.frame.number
         if decided.new or (decided.advances and decided.level2 == "NotAsked"):
             give_back(session, before, r.frame.number)
@@ -585,7 +584,6 @@ class Model:
                     session.tell(number)
 
     def _is_under_way(self, device: int) -> bool:
-        """Whether a message of a device is on its way to an application."""
         return any(
             until_us >= self._now_us and self._trace.frames[frame].device == device
             for server in self._servers

@@ -164,7 +164,6 @@ class Player:
     last: Frame | None = None
 
     def next_f_cnt(self, number: int = 1) -> int:
-        """Count on, and tell the counter before."""
         f_cnt, self.f_cnt = self.f_cnt, self.f_cnt + number
         if self.device.bits == 16:
             self.f_cnt &= 0xFFFF
@@ -214,7 +213,6 @@ class Conductor:
         return Player(secrets, device, f_cnt, secrets.keys, secrets.dev_addr)
 
     async def _pass(self, us: int) -> None:
-        """Let time pass, and do what is due meanwhile."""
         until_us = self._time_us + us
         while self._due and self._due[0][0] <= until_us:
             at_us, _, act = heapq.heappop(self._due)
@@ -438,7 +436,6 @@ class Conductor:
         await self._stage.tell(server, station, text)
 
     def _adopt(self, player: Player, joining: Frame) -> None:
-        """Take the session of the accept to this join, if there is one."""
         for number, pdu in self._stage.downlinks():
             if self._heard.get(number) is not joining:
                 continue

@@ -118,7 +118,6 @@ def _told(history: History, late_us: Callable[[int, int], int]) -> History:
 
 
 def _is_exact(step: Step) -> bool:
-    """Whether milliseconds decide what becomes of a step."""
     told_us = sorted(heard.late_us for heard in getattr(step, "heard", ()))
     apart = all(later - sooner >= APART_US for sooner, later in pairwise(told_us))
     return not apart or any(us > ON_WIRES_US for us in told_us)
@@ -162,7 +161,6 @@ class RigStage:
         self._devices = [self._provision(number) for number in range(len(history.devices))]
 
     def station(self, server: int, station: int) -> str:
-        """The name of a station."""
         if server == 0:
             return FIRST_STATIONS[station]
         return f"{SERVERS[server].lower()}{station + 1}"

@@ -32,7 +32,6 @@ class Frame:
 
     @property
     def wants_answer(self) -> bool:
-        """Whether its device waits for an answer."""
         return self.confirmed or self.asks
 
 
@@ -55,22 +54,17 @@ class Reception:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Which station of which server."""
         return self.server, self.station
 
 
 @dataclass(frozen=True, slots=True)
 class ServerRestarted:
-    """A server began anew."""
-
     at_us: int
     server: int
 
 
 @dataclass(frozen=True, slots=True)
 class RadioLost:
-    """The link of a station was cut."""
-
     at_us: int
     server: int
     station: int
@@ -113,16 +107,12 @@ class StoreDisturbed:
 
 @dataclass(frozen=True, slots=True)
 class StoreEmptied:
-    """The store lost all that it knew, of all servers."""
-
     at_us: int
     server: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class DownlinkWanted:
-    """The application wanted a device to be sent something."""
-
     at_us: int
     server: int
     device: int

@@ -153,7 +153,6 @@ def adopt_orphans() -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    """prctl(2)."""
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 

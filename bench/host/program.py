@@ -121,7 +121,6 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """The number of the process; it must have been started."""
         assert self._process is not None, f"{self.name} was not started"
         return self._process.pid
 

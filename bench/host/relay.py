@@ -97,7 +97,6 @@ class Relay:
         self._serving: set[asyncio.Task[None]] = set()
 
     async def start(self) -> "Relay":
-        """Begin to accept clients; OSError when the port cannot be had."""
         # Keeps the port while nobody listens on it: whoever connects then is refused.
         self._reserved = _bound(self.port)
         await self._listen()
@@ -120,7 +119,6 @@ class Relay:
         await self.stop()
 
     def octets(self, direction: str) -> int:
-        """How many octets were carried "up" or "down" so far."""
         return self._ways[direction].octets
 
     def delay(self, us: int, direction: str | None = None) -> None:

@@ -35,7 +35,6 @@ class Memory(msgspec.Struct, kw_only=True):
     folded: dict[str, tuple[int, int]] = {}
 
     def line(self, key: tuple[str, str, str]) -> Line:
-        """The line of this key, an empty one if there is none yet."""
         found = next((line for line in self.lines if line.key == key), None)
         if found is None:
             found = Line(bench=key[0], rig=key[1], line=key[2])
@@ -171,7 +170,6 @@ def _begin_of(part: str, nights: list[Night]) -> Night:
 
 
 def _seen_well(runs: Path) -> dict[str, dict[str, str]]:
-    """What was noted; a file that somebody has spoilt says nothing."""
     try:
         return _decode_seen((runs / SEEN_WELL).read_bytes())
     except (OSError, msgspec.MsgspecError):

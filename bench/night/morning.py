@@ -586,6 +586,5 @@ def with_known(line: Line, known: Sequence[Known]) -> Night:
 
 
 def as_json(night: Night) -> dict[str, Any]:
-    """A night as a program reads it."""
     found: dict[str, Any] = msgspec.to_builtins(night)
     return found

@@ -173,7 +173,6 @@ class PlannedCase:
         return frozenset(verb for name, _, verb in called if name in self.stations)
 
     def as_json(self) -> dict[str, Any]:
-        """As a JSON object; `from_json` reads it."""
         return asdict(self)
 
 

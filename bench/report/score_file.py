@@ -400,7 +400,6 @@ class CaseRecord:
         return f"{self.verdict}{repeated}{owner}"
 
     def text(self, field: str) -> str:
-        """A text field of `case.begin`; "" if it is not there."""
         value = self.begin.get(field)
         return value if isinstance(value, str) else ""
 

@@ -319,7 +319,6 @@ class _Stage:
         self.width = self._x + 70
 
     def mark(self, step: Step) -> Mark | None:
-        """The step in pixels; None if one of its parties has no lane."""
         if step.shape is Shape.BAND:
             return Mark(step.shape, _TIME_WIDTH, self.width, step.label, step.injected)
         stops = step.stops

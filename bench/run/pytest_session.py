@@ -188,7 +188,6 @@ class ScenarioSession:
             self._ending = (Ending.FINISHED, "") if is_over else (Ending.STOPPED, why)
 
     def close(self) -> None:
-        """End the run, and close its capture; a second time does nothing."""
         if self._ended:
             return
         self._ended = True

@@ -173,7 +173,6 @@ class Ahead:
         return played if passed and played.begun_us == begins_us else None
 
     def close(self) -> None:
-        """Stop whoever still plays."""
         while self._helpers:
             self._helpers.pop().stop()
 
@@ -284,7 +283,6 @@ class SimulatedRun:
             return clock.run(break_off(failure), start_us=last_us)
 
     def close(self) -> None:
-        """Stop whoever still plays."""
         self._ahead.close()
 
 

@@ -374,7 +374,6 @@ async def _check(
 
 
 async def _look_at(board: LabBoard, bench: HardwareBench) -> str:
-    """Let a board be heard; a line about it."""
     device = provision("health", 0, 0, f_cnt=10)
     planned = PlannedDevice(name="health", activation="abp")
     await board.prepare(device, planned, bench)

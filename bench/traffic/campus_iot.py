@@ -205,7 +205,6 @@ class _Reader:
 
 
 def read(path: Path, text: bytes, *, seed: int, limit: int | None) -> TrafficFile:
-    """The one log of an archive; a line that cannot be used is left out, and nothing else."""
     reader = _Reader(path, seed, limit, stream(seed, "backhaul"))
     reader.read(text)
     counts = {"status_lines": reader.status_lines, "wrong_clocks": reader.wrong_clocks}

@@ -215,7 +215,6 @@ class MessageIdWindow(Judge):
 
     @property
     def window_us(self) -> int:
-        """The length of the window in µs."""
         return self._window_us
 
     @property
@@ -243,7 +242,6 @@ class MessageIdWindow(Judge):
         )
 
     def place(self, message: Incoming) -> Place:
-        """Where this id is remembered."""
         # With their lengths, so that no two topics and ids have one name.
         bus, channel = message.bus, message.channel
         name = f"{len(bus)}:{bus}:{len(channel)}:{channel}:{self._id(message)}"
@@ -266,7 +264,6 @@ class MessageIdWindow(Judge):
         entries.put(self.place(message), Mark(now_us, position))
 
     def forget(self, entries: Entries, now_us: int, at_most: int) -> None:
-        """Let go of ids whose window is over."""
         entries.forget(Table.WINDOW, now_us - self._window_us + 1, at_most)
 
     def _id(self, message: Incoming) -> str:
@@ -315,7 +312,6 @@ class SequenceTracker(Judge):
         return self._checks
 
     def place(self, message: Incoming) -> Place:
-        """Where the last number of the stream of this message is."""
         bus, channel, qos = message.stream
         return Place(Table.SEQUENCE, f"{qos}:{len(bus)}:{bus}:{channel}")
 
@@ -423,7 +419,6 @@ class RemoveDuplicatesKeys(Judge):
         return oldest_us - self._late_us
 
     def place(self, message: Incoming) -> Place | None:
-        """Where the key of this message is; None when it has none."""
         key = message.remove_duplicates_key
         return None if key is None else Place(Table.KEY, key)
 
@@ -440,7 +435,6 @@ class RemoveDuplicatesKeys(Judge):
             entries.put(place, Mark(now_us, position))
 
     def forget(self, entries: Entries, now_us: int, at_most: int) -> None:
-        """Let go of keys that can arrive no more, and keep what the second formula went by."""
         oldest_us = None if self._min_msg_time_us is None else self._min_msg_time_us()
         if oldest_us is not None and (by := oldest_us - entries.number(MIN_MSG_TIME)) != 0:
             entries.add(MIN_MSG_TIME, by)
@@ -490,12 +484,10 @@ class Detectors:
         return None
 
     def remember(self, entries: Entries, message: Incoming, now_us: int, position: int) -> None:
-        """All of them remember a message that was accepted."""
         for detector in self._all:
             detector.remember(entries, message, now_us, position)
 
     def forget(self, entries: Entries, now_us: int, at_most: int) -> None:
-        """Let go of what is over, but not too much at once."""
         if self.window is not None:
             self.window.forget(entries, now_us, at_most)
         if self.keys is not None:

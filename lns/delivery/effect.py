@@ -61,7 +61,6 @@ class Handled:
         """Nothing is to be prepared."""
 
     def handle(self, message: Incoming, transaction: Transaction) -> Awaitable[None] | None:
-        """Call the function."""
         return self._handle(message, transaction)
 
     def flush(self, transaction: Transaction) -> None:
@@ -105,7 +104,6 @@ class JsonLinesStream:
         """Nothing can be taken back."""
 
     def handle(self, message: Incoming, transaction: Transaction) -> None:
-        """Have one more line."""
         self._lines.append(json_line(message, transaction.position))
 
     def flush(self, transaction: Transaction) -> None:
@@ -120,11 +118,9 @@ class JsonLinesStream:
         self._lines = []
 
     def end(self, *, kept: bool) -> None:
-        """Forget the lines that were not written."""
         self._lines = []
 
     def close(self) -> None:
-        """Give the stream up, if it was given away."""
         if self._owned:
             self._stream.close()
 
@@ -177,7 +173,6 @@ class JsonLinesFile:
         self.end(kept=False)
 
     def handle(self, message: Incoming, transaction: Transaction) -> None:
-        """Have one more line."""
         self._lines.append(json_line(message, transaction.position))
 
     def flush(self, transaction: Transaction) -> None:
@@ -194,7 +189,6 @@ class JsonLinesFile:
         self._written = len(text)
 
     def end(self, *, kept: bool) -> None:
-        """Cut off what was written and is not kept."""
         if kept:
             self._kept += self._written
         else:
@@ -202,7 +196,6 @@ class JsonLinesFile:
         self._lines, self._written = [], 0
 
     def close(self) -> None:
-        """Give the file up."""
         os.close(self._file)
 
 
@@ -269,7 +262,6 @@ class Republishing:
 
     @property
     def waiting(self) -> int:
-        """How many messages the broker has not acknowledged."""
         return self._kept + self._added
 
     def open(self, transaction: Transaction) -> None:
@@ -278,7 +270,6 @@ class Republishing:
         [[self._kept]] = transaction.execute("SELECT count(*) FROM inbox_republished")
 
     def handle(self, message: Incoming, transaction: Transaction) -> None:
-        """Have a message sent; EffectUnavailable when too many wait."""
         if self.waiting >= self._messages_max:
             raise EffectUnavailable(f"{self.waiting} messages wait for the broker already")
         key = message.remove_duplicates_key or message.message_id
@@ -292,7 +283,6 @@ class Republishing:
         """What was added is in the transaction."""
 
     def end(self, *, kept: bool) -> None:
-        """What was added may be sent, or was never there."""
         added, self._added = self._added, 0
         if not kept:
             return

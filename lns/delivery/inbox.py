@@ -97,18 +97,15 @@ OnEvent = Callable[[Event], None]
 
 
 def accepted(message: Incoming, position: int) -> Accepted:
-    """The event of a message that had its effect."""
     return Accepted(**_identity(message), position=position)
 
 
 def ignored(message: Incoming, duplicate: Duplicate) -> Ignored:
-    """The event of a message that was recognised."""
     first = duplicate.first_position
     return Ignored(**_identity(message), by=duplicate.by, first_position=first)
 
 
 def unread(message: Unreadable) -> Unread:
-    """The event of a message that cannot be read."""
     return Unread(
         channel=message.channel,
         reason=message.reason,
@@ -118,7 +115,6 @@ def unread(message: Unreadable) -> Unread:
 
 
 def parked(message: Incoming, reason: str, tries: int) -> Parked:
-    """The event of a message that was put aside."""
     return Parked(**_identity(message), reason=reason, tries=tries)
 
 
@@ -420,7 +416,6 @@ class Inbox:
 
     @property
     def waiting(self) -> int:
-        """How many messages were offered and are not decided on."""
         return len(self._waiting)
 
     def offer(

@@ -545,12 +545,10 @@ class MqttUpstream:
 
     @property
     def connected(self) -> bool:
-        """Whether the broker takes messages now."""
         return self._running.connected
 
     @property
     def waiting(self) -> int:
-        """How many messages are durable here and not yet acknowledged by the broker."""
         return self._running.waiting
 
     @property
@@ -586,5 +584,4 @@ class MqttUpstream:
             self._running.look()
 
     async def drained(self) -> None:
-        """Wait until the broker has acknowledged everything; for as long as that takes."""
         await self._running.drained()

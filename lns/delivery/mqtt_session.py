@@ -46,7 +46,6 @@ class Broker:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is behind a Unix socket."""
         return self.host.startswith("/")
 
     def __str__(self) -> str:
@@ -73,7 +72,6 @@ class _HandshakingSocket(ssl.SSLSocket):
     """Closes itself when the handshake fails: paho drops it as it is."""
 
     def do_handshake(self, block: bool = False) -> None:
-        """As in `ssl`."""
         try:
             super().do_handshake(block)
         except OSError:
@@ -165,7 +163,6 @@ class Attempts:
         self._began_us = 0
 
     def begin(self) -> None:
-        """Another attempt begins now."""
         self._began_us = now_us()
 
     def next_wait_us(self, *, useful: bool = False) -> int:
@@ -269,7 +266,6 @@ class MqttSession:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection has ended."""
         return self._lost.done()
 
     async def open(self) -> None:

@@ -167,8 +167,6 @@ class Outbox:
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
     async def after(self, position: int, limit: int) -> list[Entry]:
-        """The next durable messages behind a position; UpstreamUnavailable."""
-
         def query(db: Connection) -> list[Entry]:
             rows = db.execute(
                 "SELECT * FROM message WHERE position > ? ORDER BY position LIMIT ?",
@@ -198,8 +196,6 @@ class Outbox:
         self.waiting -= removed
 
     async def park(self, positions: Sequence[int]) -> None:
-        """Put messages aside until a person lets them go on; UpstreamUnavailable."""
-
         def change(db: Connection) -> int:
             rows = [(position,) for position in positions]
             db.executemany("INSERT INTO parked SELECT * FROM message WHERE position = ?", rows)
@@ -238,14 +234,12 @@ class Outbox:
         return released
 
     async def compact(self) -> None:
-        """Make the file small again where most of it is empty; UpstreamUnavailable."""
         try:
             await self._file.compact()
         except FileUnusable as unusable:
             raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
     def close(self) -> None:
-        """Give the file up; later messages are refused."""
         self._file.close()
 
     def _discount(self, durable: "asyncio.Future[None]") -> None:
@@ -465,7 +459,6 @@ class Refusals:
         return self._in_a_row.pop(topic, 0) > 0
 
     def close(self) -> None:
-        """Try nothing any more."""
         for again in self._again.values():
             again.cancel()
 

@@ -50,7 +50,6 @@ class Message(Struct, frozen=True, gc=False):
 
     @property
     def topic(self) -> str:
-        """The MQTT topic of the message."""
         return f"lorawan/{self.lns}/{self.dev_eui}/up"
 
     def body(self, sequence_number: int) -> dict[str, object]:
@@ -101,7 +100,6 @@ class StatusMessage(Struct, frozen=True):
 
     @property
     def topic(self) -> str:
-        """The MQTT topic of the message."""
         return f"lorawan/{self.lns}/{self.dev_eui}/status"
 
     @property

@@ -280,7 +280,6 @@ class _Reserved(MemoryEntries):
 
     @property
     def has_changed(self) -> bool:
-        """Whether anything would be lost."""
         return bool(self._changed_marks() or self._changed_numbers() or self.put_aside)
 
     def forget(self, table: Table, before_us: int, at_most: int) -> None:
@@ -295,7 +294,6 @@ class _Reserved(MemoryEntries):
         self._unparked[identity] = None
 
     def is_held_elsewhere(self, number: int) -> bool:
-        """Whether another consumer has one of the places of a message."""
         return not self._found.granted[number]
 
     def has_time(self) -> bool:

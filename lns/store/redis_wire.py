@@ -209,7 +209,6 @@ class RedisWire:
         return reply
 
     async def close(self) -> None:
-        """End the connection."""
         await self._master.leave()
 
     async def _send(self, batch: Sequence[tuple[Command, Waiter]]) -> None:
@@ -271,14 +270,12 @@ class _Master:
         return await self._exchange(self._connection, commands)
 
     async def close(self) -> None:
-        """End the connection, if there is one."""
         connection, self._connection = self._connection, None
         self._scripts_known.clear()
         if connection is not None:
             await connection.disconnect(nowait=True)
 
     async def leave(self) -> None:
-        """End all connections."""
         await self.close()
         sentinels, self._sentinels = self._sentinels, None
         if sentinels is not None:

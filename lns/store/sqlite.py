@@ -79,7 +79,6 @@ class Owned:
             raise
 
     def close(self) -> None:
-        """Give the file up."""
         with suppress(sqlite3.Error):
             self.db.close()
         os.close(self._lock)
@@ -279,7 +278,6 @@ class SqliteFile:
             raise FileUnusable(f"{self.path} cannot be read: {said(error)}") from error
 
     def close(self) -> None:
-        """Finish the commit under way and give the file up; later writes are refused."""
         if self._closed:
             return
         self._closed = True
@@ -442,7 +440,6 @@ class SqliteStore:
         return await self._write(change)
 
     def close(self) -> None:
-        """Give the file up; the store cannot be written any more."""
         self._file.close()
 
     async def _write(self, change: Change[T]) -> T:
