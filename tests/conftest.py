@@ -23,7 +23,7 @@ LONG_FIRST = (
     "tests/bench/run/test_hardware",
     "tests/bench/score/test_honesty.py",
     "tests/bench/run/test_emulated.py",
-    "tests/bench/night/test_planted.py",
+    "tests/bench/night/test_series.py",
     "tests/bench/explore",
     "tests/bench/test_pytest_plugin.py",
     "tests/bench/test_wheel.py",

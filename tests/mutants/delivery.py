@@ -139,7 +139,7 @@ MUTANTS = (
         "lns/delivery/detectors.py",
         "            entries.add(MIN_MSG_TIME, by)",
         "            pass",
-        "tests/lns/delivery/test_min_msg_time.py",
+        "tests/lns/delivery/test_detectors.py",
     ),
     Mutant(
         "min_msg_time before what the broker still has",

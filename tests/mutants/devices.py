@@ -113,7 +113,7 @@ MUTANTS = (
         "bench/plan/needs.py",
         "return says and self.next_f_cnt != first_f_cnt",
         "return says and bool(self.next_f_cnt)",
-        "tests/bench/plan/test_planned_case.py",
+        "tests/bench/plan/test_needs.py",
     ),
     Mutant(
         "whatever a gateway sends has to be heard",

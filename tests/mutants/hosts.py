@@ -8,7 +8,7 @@ PLAY = "bench/run/attempts.py"
 TURNS = "tests/bench/run/test_turn.py"
 SIDE_BY_SIDE = "bench/run/wall_clock.py"
 ROUNDS = "tests/bench/run/test_side_by_side.py"
-LATENCY = "tests/bench/host/test_latency.py"
+LATENCY = "tests/bench/host/test_program.py"
 
 MUTANTS = (
     Mutant(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.capture.reading import Event, capture_files, cases, lines, read, stream
+from bench.capture.reading import CaptureFollower, Event, capture_files, cases, lines, read, stream
 
 
 def line(source: str, seq: int, t_us: int, kind: str = "station.text", **more: object) -> str:
@@ -209,3 +209,29 @@ def test_a_damaged_compressed_capture_is_named(tmp_path: Path) -> None:
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(OSError, match=r"air\.jsonl\.gz: this compressed capture is damaged"):
         list(lines(packed))
+
+
+def test_lines_are_handed_over_once_each_and_whole(tmp_path: Path) -> None:
+    path, taken = tmp_path / "lns-a.jsonl", list[Event]()
+    collector = CaptureFollower(path, taken.append)
+    collector.read()
+    assert not taken
+    with path.open("w") as file:
+        file.write(json.dumps({"seq": 0}) + "\n" + '{"seq"')
+        file.flush()
+        collector.read()
+        assert taken == [{"seq": 0}]
+        file.write(": 1}\n")
+    collector.read()
+    collector.read()
+    assert taken == [{"seq": 0}, {"seq": 1}]
+    assert collector.torn == 0
+
+
+def test_a_line_torn_by_a_kill_is_counted_and_the_next_one_read(tmp_path: Path) -> None:
+    path, taken = tmp_path / "lns-a.jsonl", list[Event]()
+    collector = CaptureFollower(path, taken.append)
+    path.write_text('{"seq": 0}\n{"se\n{"seq": 2}\n')
+    collector.read()
+    assert [event["seq"] for event in taken] == [0, 2]
+    assert collector.torn == 1

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.capture import run_folder
-from bench.capture.run_folder import Ending
+from bench.capture.run_folder import Ending, replace, replacing
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.verdict.case import Case, Title
 from lns.capture import Capture
@@ -249,3 +250,25 @@ def test_an_older_run_that_was_killed_does_not_judge_its_last_case(tmp_path: Pat
     run = write(tmp_path, played=("a",), broken_off=("b",), how=None)
     (run / "manifest.json").write_text("{}")
     assert set(withheld(wholeness(run))) == {"b"}
+
+
+def test_a_file_takes_the_place_of_a_link_and_leaves_what_it_names(tmp_path: Path) -> None:
+    treasure, run = tmp_path / "treasure", tmp_path / "run"
+    treasure.write_text("gold")
+    run.mkdir()
+    aside = f".report.html.{os.getpid()}.unfinished"
+    for name in ("report.html", aside, ".report.html.unfinished"):
+        (run / name).symlink_to(treasure)
+    replace(run / "report.html", b"<html>")
+    assert treasure.read_text() == "gold"
+    assert not (run / "report.html").is_symlink()
+    assert (run / "report.html").read_bytes() == b"<html>"
+
+
+def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "score.json"
+    path.write_text("old")
+    with pytest.raises(OSError, match="disk"), replacing(path) as file:
+        file.write(b"half")
+        raise OSError("the disk is full")
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("score.json", "old")]

@@ -11,7 +11,7 @@ from bench.cli.program import main
 from bench.host.program import Program, free_port
 from bench.lab.inventory import BenchLock, load
 from tests.bench.lab.gateway_host import GatewayHost, gateway_host
-from tests.bench.lab.test_basicstation_log import START
+from tests.bench.lab.test_basicstation_host import START
 
 __all__ = ["gateway_host"]
 

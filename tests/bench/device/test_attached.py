@@ -3,11 +3,12 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.device.at_session import Wire
-from bench.device.attached import restricted_us
+from bench.device.attached import ASK_AGAIN_US, MacCycle, restricted_us
 from bench.device.interfaces import CommandRefused, Deadlines, DeviceSilent, Outcome
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
@@ -252,3 +253,73 @@ async def test_a_board_that_names_a_time_is_not_asked_before() -> None:
 )  # fmt: skip
 def test_how_long_a_refusal_forbids_to_transmit(text: str, wait_us: int | None) -> None:
     assert restricted_us(text) == wait_us
+
+
+def busy_for(times: int) -> tuple[list[int], Any]:
+    tried: list[int] = []
+
+    async def carry_out() -> str:
+        tried.append(now_us())
+        if len(tried) <= times:
+            raise CommandRefused("AT_BUSY_ERROR")
+        return "done"
+
+    return tried, carry_out
+
+
+@in_memory
+async def test_the_line_that_ends_a_cycle_is_enough() -> None:
+    cycle = MacCycle()
+    cycle.begin()
+    tried, carry_out = busy_for(1)
+    asyncio.get_running_loop().call_later(0.1, cycle.end)
+    assert await cycle.past(carry_out, lambda refused: True, 10_000_000) == "done"
+    assert tried[1] - tried[0] < ASK_AGAIN_US
+    assert not cycle.is_open
+
+
+def test_an_end_that_is_told_during_the_refusal_counts() -> None:
+    async def scene() -> None:
+        cycle, tried = MacCycle(), 0
+
+        async def carry_out() -> str:
+            nonlocal tried
+            tried += 1
+            if tried == 1:
+                cycle.end()
+                raise CommandRefused("AT_BUSY_ERROR")
+            return "done"
+
+        begun_us = now_us()
+        await cycle.past(carry_out, lambda refused: True, 10_000_000)
+        assert now_us() - begun_us < ASK_AGAIN_US
+
+    play_in_memory(scene())
+
+
+@in_memory
+async def test_without_such_a_line_it_is_asked_again_until_it_took_too_long() -> None:
+    tried, carry_out = busy_for(1)
+    assert await MacCycle().past(carry_out, lambda refused: True, 10_000_000) == "done"
+    assert tried[1] - tried[0] >= ASK_AGAIN_US
+    tried, carry_out = busy_for(9)
+    with pytest.raises(CommandRefused):
+        await MacCycle().past(carry_out, lambda refused: True, 500_000)
+    assert len(tried) == 2
+
+
+@in_memory
+async def test_one_end_is_one_more_try_and_no_storm_of_them() -> None:
+    cycle = MacCycle()
+    tried, carry_out = busy_for(2)
+    asyncio.get_running_loop().call_later(0.1, cycle.end)
+    await cycle.past(carry_out, lambda refused: True, 10_000_000)
+    assert tried[2] - tried[1] >= ASK_AGAIN_US
+
+
+@in_memory
+async def test_what_is_not_waited_for_is_told_at_once() -> None:
+    tried, carry_out = busy_for(1)
+    with pytest.raises(CommandRefused):
+        await MacCycle().past(carry_out, lambda refused: False, 10_000_000)
+    assert len(tried) == 1

@@ -1,16 +1,63 @@
-"""Verdicts as the captures of a run hold them."""
+"""Which run folder a word on the command line stands for."""
 
 from pathlib import Path
+
+import pytest
 
 from bench.cli.output import ExitCode
 from bench.cli.report import (
     CaseVerdict,
+    NoSuchRun,
     exit_code_of,
     in_words,
     read_left_out,
     read_verdicts,
+    resolve,
+    run_folders_in,
     totals,
 )
+
+
+def make_run(runs: Path, name: str) -> Path:
+    folder = runs / name
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
+    return folder
+
+
+def test_a_path_is_itself(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, "elsewhere")
+    assert resolve([str(folder)], runs=tmp_path / "runs") == [folder]
+
+
+def test_a_bare_name_is_looked_up_among_the_runs(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, "20261120T020003Z-7f3a")
+    assert resolve(["20261120T020003Z-7f3a"], runs=tmp_path) == [folder]
+
+
+def test_latest_is_the_newest_by_name(tmp_path: Path) -> None:
+    newest = make_run(tmp_path, "20261121T020003Z-0001")
+    make_run(tmp_path, "20261120T020003Z-ffff")
+    assert resolve(["latest"], runs=tmp_path) == [newest]
+
+
+def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    assert run_folders_in(tmp_path) == []
+    with pytest.raises(NoSuchRun, match=r"holds no manifest\.json"):
+        resolve([str(tmp_path / "notes")], runs=tmp_path)
+
+
+def test_a_wrong_name_is_answered_with_near_ones(tmp_path: Path) -> None:
+    make_run(tmp_path, "20261120T020003Z-7f3a")
+    with pytest.raises(NoSuchRun, match="20261120T020003Z-7f3a"):
+        resolve(["20261120T020003Z-7f3b"], runs=tmp_path)
+
+
+def test_without_any_run_the_message_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchRun, match="`lorabench run` makes one"):
+        resolve(["latest"], runs=tmp_path / "runs")
+
 
 BEGIN = '{"schema":1,"run_id":"r","source":"bench","seq":0,"t_us":1,"kind":"case.begin","case":"a"}'
 PASSED = (
