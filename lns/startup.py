@@ -68,10 +68,6 @@ async def _opened(
         yield made
 
 
-def _memory_upstream(config: Config) -> OpenUpstream:
-    return lambda acknowledge: nullcontext(MemoryUpstream(messages_max=0))
-
-
 def _mqtt(config: Config) -> OpenUpstream:
     lns, section = config.settings.lns.id, config.settings.upstream
     ca = config.path(section.ca) if section.ca else None
@@ -140,10 +136,6 @@ def mqtt_upstream(
     )
 
 
-def _no_requests(config: Config) -> OpenRequests:
-    return lambda asked: nullcontext()
-
-
 def _mqtt_requests(config: Config) -> OpenRequests:
     lns, section = config.settings.lns.id, config.settings.upstream
     there = broker(section.url, config.path(section.ca) if section.ca else None)
@@ -161,10 +153,6 @@ def _mqtt_requests(config: Config) -> OpenRequests:
             yield
 
     return opened
-
-
-def _memory_store(config: Config) -> OpenStore:
-    return lambda: nullcontext(MemoryStore())
 
 
 def _sqlite(config: Config) -> OpenStore:
@@ -202,10 +190,6 @@ def _redis(config: Config) -> OpenStore:
     return lambda: _opened(RedisStore(server, lns, devices), config, "store", "url")
 
 
-def _alone(config: Config) -> OpenClaims:
-    return lambda: nullcontext(SoleServer())
-
-
 def _redis_claims(config: Config) -> OpenClaims:
     from lns.store.redis_claims import RedisClaims
 
@@ -214,31 +198,24 @@ def _redis_claims(config: Config) -> OpenClaims:
     return lambda: RedisClaims(server, retention_us=retention_us)
 
 
+_MQTT = ("mqtt", "mqtts")
+_REDIS = ("redis", "rediss", "redis+sentinel", "rediss+sentinel")
 UPSTREAMS: Mapping[str, Callable[[Config], OpenUpstream]] = {
-    "memory": _memory_upstream,
-    "mqtt": _mqtt,
-    "mqtts": _mqtt,
+    "memory": lambda config: lambda acknowledge: nullcontext(MemoryUpstream(messages_max=0)),
+    **dict.fromkeys(_MQTT, _mqtt),
 }
 REQUESTS: Mapping[str, Callable[[Config], OpenRequests]] = {
-    "memory": _no_requests,
-    "mqtt": _mqtt_requests,
-    "mqtts": _mqtt_requests,
+    "memory": lambda config: lambda asked: nullcontext(),
+    **dict.fromkeys(_MQTT, _mqtt_requests),
 }
 STORES: Mapping[str, Callable[[Config], OpenStore]] = {
-    "memory": _memory_store,
+    "memory": lambda config: lambda: nullcontext(MemoryStore()),
     "sqlite": _sqlite,
-    "redis": _redis,
-    "rediss": _redis,
-    "redis+sentinel": _redis,
-    "rediss+sentinel": _redis,
+    **dict.fromkeys(_REDIS, _redis),
 }
 CLAIMS: Mapping[str, Callable[[Config], OpenClaims]] = {
-    "memory": _alone,
-    "sqlite": _alone,
-    "redis": _redis_claims,
-    "rediss": _redis_claims,
-    "redis+sentinel": _redis_claims,
-    "rediss+sentinel": _redis_claims,
+    **dict.fromkeys(("memory", "sqlite"), lambda config: lambda: nullcontext(SoleServer())),
+    **dict.fromkeys(_REDIS, _redis_claims),
 }
 
 

@@ -112,7 +112,7 @@ def look_at_permission(root: Path) -> Looked:
 
 def look_at_intruders(root: Path) -> Looked:
     """Programs that talk to every new serial port, and so to our boards."""
-    running = {_name_of(process) for process in (root / "proc").glob("[0-9]*")}
+    running = {_name(process) for process in (root / "proc").glob("[0-9]*")}
     found = [name for name in _INTRUDERS if name in running]
     if found:
         stop = f"sudo systemctl disable --now {' '.join(found)}"
@@ -125,13 +125,6 @@ def _is_member(groups: list[int]) -> bool:
         return grp.getgrnam(GROUP).gr_gid in groups
     except KeyError:
         return False
-
-
-def _name_of(process: Path) -> str:
-    try:
-        return (process / "comm").read_text("utf-8", "replace").strip()
-    except OSError:  # it has ended meanwhile
-        return ""
 
 
 DISK_MIN_MB, DISK_WANTED_MB = 500, 5_000

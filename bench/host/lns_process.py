@@ -214,9 +214,7 @@ class Valkey(PolledListener):
             lines.append(f'requirepass "{quoted}"')
         lines += self._lines
         config = self._folder / "valkey.conf"
-        config.unlink(missing_ok=True)
-        with open(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-            stream.write("\n".join(lines) + "\n")
+        _write_private(config, "\n".join(lines) + "\n")
         self.launch([self._program, str(config)])
 
     def _is_ready(self) -> bool:
@@ -567,10 +565,9 @@ def _table(device: EndDevice) -> dict[str, Any]:
         table |= {"join_eui": str(device.join_eui), "app_key": device.app_key.hex().upper()}
     else:
         assert device.session_keys is not None
-        keys = device.session_keys
-        table |= {"dev_addr": str(device.dev_addr)}
-        table |= {"nwk_s_key": keys.nwk_s_key.hex().upper()}
-        table |= {"app_s_key": keys.app_s_key.hex().upper()}
+        table["dev_addr"] = str(device.dev_addr)
+        for name in ("nwk_s_key", "app_s_key"):
+            table[name] = getattr(device.session_keys, name).hex().upper()
     for name in _FACTS:
         value = getattr(device, name)
         others = _ABP_ONLY if device.activation is Activation.OTAA else _OTAA_ONLY

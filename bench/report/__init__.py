@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bench.capture.run_folder import replace
-from bench.night.record import exit_code
+from bench.night.record import exit_code, manifest_of
 from bench.report.page import page
-from bench.report.score_file import ReportError, Score, read_manifest, score_of
+from bench.report.score_file import ReportError, Score, score_of
 from bench.report.summary import CaseState, junit, summary
 
 __all__ = ["ReportError", "exit_code", "score_of", "write"]
@@ -27,7 +27,7 @@ def write(
     ReportError if the run has no verdict yet.
     """
     score = score or score_of(run_folder)
-    manifest = read_manifest(run_folder)
+    manifest = manifest_of(run_folder)
     replace(run_folder / "junit.xml", junit(score, states))
     replace(run_folder / "summary.md", _utf8(summary(score, manifest)))
     replace(run_folder / "report.html", _utf8(page(run_folder, score, manifest)))

@@ -40,7 +40,11 @@ def conclusion(score: Score) -> Conclusion:
             f"Nothing failed, but {_of(words['PASS on repeat'], cases, 'passed')} only when the "
             "stimulus was repeated.",
         ),
-        PASSED: ("PASS", f"{_every(cases)} passed at the first attempt."),
+        PASSED: (
+            "PASS",
+            f"{'The only case' if cases == 1 else f'All {_count(cases)} cases'} passed at the"
+            " first attempt.",
+        ),
     }[code_of(words)]
     return Conclusion(verdict, sentence, tuple(_remarks(verdict, words, score)))
 
@@ -49,11 +53,9 @@ def _incomplete_sentence(words: Counter[str], score: Score) -> str:
     counts = ", ".join(f"{_count(words[word])} {word}" for word in SEVERITY if words[word])
     books = score.wholeness
     sentence = f"{books.sentence[:1].upper()}{books.sentence[1:]}."
-    return f"{sentence} {_of_judged(books.judged)}{counts or 'no verdict'}."
-
-
-def _of_judged(cases: int) -> str:
-    return f"{_count(cases, 'whole case')} {'was' if cases == 1 else 'were'} judged: "
+    were = "was" if books.judged == 1 else "were"
+    judged = f"{_count(books.judged, 'whole case')} {were} judged"
+    return f"{sentence} {judged}: {counts or 'no verdict'}."
 
 
 def _error_sentence(words: Counter[str], cases: int) -> str:
@@ -110,7 +112,9 @@ def _remarks(verdict: str, words: Counter[str], score: Score) -> list[str]:
     if late := sum(margins.late for margins in score.margins):
         remarks.append(f"{_count(late, 'answer')} left too late for any receive window.")
     if score.findings:
-        remarks.append(_findings_remark(score.findings))
+        owners = Counter(finding.owner for finding in score.findings)
+        named = ", ".join(f"{the(owner)} {_count(n)}" for owner, n in _ranked(owners))
+        remarks.append(f"{_count(len(score.findings), 'finding')} to read: {named}.")
     if score.provoked:
         count = _count(len(score.provoked), "finding")
         remarks.append(f"{count} that scenarios bring about on purpose: nothing to read.")
@@ -121,12 +125,6 @@ def _remarks(verdict: str, words: Counter[str], score: Score) -> list[str]:
             f"The server forgot {_count(score.counts.evicted, 'sighting')} before the time was up."
         )
     return remarks
-
-
-def _findings_remark(findings: Sequence[Finding]) -> str:
-    owners = Counter(finding.owner for finding in findings)
-    named = ", ".join(f"{the(owner)} {_count(n)}" for owner, n in _ranked(owners))
-    return f"{_count(len(findings), 'finding')} to read: {named}."
 
 
 def the(owner: str) -> str:
@@ -143,10 +141,6 @@ def _ranked(owners: Counter[str]) -> list[tuple[str, int]]:
 
 def _of(number: int, cases: int, verb: str) -> str:
     return f"{_count(number)} of {_count(cases, 'case')} {verb}"
-
-
-def _every(cases: int) -> str:
-    return "The only case" if cases == 1 else f"All {_count(cases)} cases"
 
 
 def _count(number: int, noun: str = "") -> str:
@@ -223,7 +217,7 @@ def _cause(
     owner, what = key
     cases = sorted({one.case for one in found if one.case is not None})
     receptions = {(one.case, one.frame_id, one.n, one.t_us) for one in found if one.frame_id}
-    count = _many(len(receptions), "reception") if receptions else _many(len(found), "finding")
+    count = _count(len(receptions), "reception") if receptions else _count(len(found), "finding")
     kinds = Counter((one.rule, one.expected, one.observed) for one in found)
     failed = [case for case in cases if case in verdicts and verdicts[case].verdict == "FAIL"]
     told_in = next((anchors[case] for case in [*failed, *cases] if anchors.get(case)), "")
@@ -231,7 +225,7 @@ def _cause(
     return Cause(
         owner=owner,
         sentence=f"{name[:1].upper()}{name[1:]} {what}",
-        count=f"{count} in {_many(len(cases), 'case')}" if cases else count,
+        count=f"{count} in {_count(len(cases), 'case')}" if cases else count,
         cases=len(cases),
         kinds=tuple(Kind(*kind, n) for kind, n in kinds.most_common()),
         consequences=sum(follow[case] for case in cases),
@@ -247,17 +241,16 @@ def what(finding: Finding) -> str:
         return _of_rule(finding)
     if _sort(due[0]) != _sort(seen[0]):
         return f"says {_sort(seen[0])} where {_sort(due[0])} is due"
-    status, place = _sort(due[0]), 1
+    status = _sort(due[0])
     if len(due) > 1 and len(seen) > 1 and due[1].partition("(")[0] != seen[1].partition("(")[0]:
         verb = _VERBS.get(seen[1].partition("(")[0], f"says {seen[1]} of")
         return f"{verb} {status} that is to be {due[1].partition('(')[0]}"
-    place = 2
-    if len(due) > place and len(seen) > place and due[place] != seen[place]:
-        if seen[place] in _ANSWERS and due[place] not in _ANSWERS:
+    if len(due) > 2 and len(seen) > 2 and due[2] != seen[2]:
+        if seen[2] in _ANSWERS and due[2] not in _ANSWERS:
             return f"answers {status}, which is to stay without an answer"
-        if due[place] in _ANSWERS and seen[place] not in _ANSWERS:
-            return f"does not answer {status} ({seen[place]})"
-        return f"answers {status} with {seen[place]} where {due[place]} is due"
+        if due[2] in _ANSWERS and seen[2] not in _ANSWERS:
+            return f"does not answer {status} ({seen[2]})"
+        return f"answers {status} with {seen[2]} where {due[2]} is due"
     if due[:2] != seen[:2]:
         return f"gives {seen[1]} as the reason where {due[1]} is due"
     return _of_rule(finding)
@@ -288,7 +281,3 @@ def _of_rule(finding: Finding) -> str:
     if finding.expected and finding.observed is None and short:
         return f"breaks “{finding.rule}”: {finding.expected} is due, and did not come"
     return f"breaks “{finding.rule}”"
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", "\N{NO-BREAK SPACE}")

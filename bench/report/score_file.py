@@ -12,6 +12,7 @@ import msgspec
 from bench.capture import reading
 from bench.capture.reading import Event, Timetable, capture_files
 from bench.capture.wholeness import wholeness
+from bench.night.record import word
 from bench.report.excerpts import Window, decode, read_events, shown
 
 SCHEMA = 1
@@ -46,13 +47,7 @@ class Verdict:
 
     @property
     def wording(self) -> str:
-        """The verdict as the page prints it: a pass on a repeated stimulus is labelled so.
-
-        A word that this version does not know is an ERROR, never a pass.
-        """
-        if self.verdict == "PASS":
-            return "PASS" if self.attempt <= 1 else "PASS on repeat"
-        return self.verdict if self.verdict in ("FAIL", "INCONCLUSIVE") else "ERROR"
+        return word(self.verdict, self.attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,15 +356,6 @@ def unscored(run_folder: Path) -> Score:
             f"{run_folder}: its own verdicts cannot be read ({shown(str(error))}). "
             f"First: lorabench score {run_folder}"
         ) from None
-
-
-def read_manifest(run_folder: Path) -> dict[str, Any]:
-    """The manifest of a run, {} if it is missing or torn: a report needs it for facts only."""
-    try:
-        found = json.loads(decode((run_folder / "manifest.json").read_bytes()))
-    except (FileNotFoundError, json.JSONDecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 NEAR_MAX = 5

@@ -150,14 +150,6 @@ def _texted(event: Event, scene: Scene) -> Step | None:
     return Step(Shape.ARROW, (*start, TAP, server), label, injected, lost)
 
 
-def _decided(event: Event, scene: Scene) -> Step:
-    return Step(Shape.DOT, (scene.server(event),), disposition(event))
-
-
-def _forgot(event: Event, scene: Scene) -> Step:
-    return Step(Shape.DOT, (scene.server(event),), "forgets a sighting too early")
-
-
 def _published(event: Event, scene: Scene) -> Step:
     body = event.get("body")
     fields = body if isinstance(body, dict) else {}
@@ -166,13 +158,8 @@ def _published(event: Event, scene: Scene) -> Step:
     return Step(Shape.ARROW, (server, UPSTREAM), f"FCnt {fields.get('fCnt', '?')}{marked}")
 
 
-def _not_published(event: Event, scene: Scene) -> Step:
-    stops = (scene.server(event), UPSTREAM)
-    return Step(Shape.ARROW, stops, f"{event.get('cause')}", lost=True)
-
-
 def _faulted(event: Event, scene: Scene) -> Step:
-    where = f", {scene.cast.name(str(event['station']))}" if "station" in event else ""
+    where = f", {scene.cast.name(event['station'])}" if "station" in event else ""
     label = f"fault: {event.get('fault')} on the {event.get('seam')}{where}"
     return Step(Shape.BAND, (), label, injected=True)
 
@@ -183,24 +170,25 @@ def _restarted(event: Event, scene: Scene) -> Step | None:
     return Step(Shape.BAND, (), f"{event.get('lns')} restarts")
 
 
-def _stalled(event: Event, scene: Scene) -> Step:
-    label = f"the host stalled for {milliseconds(event.get('late_us'))}"
-    return Step(Shape.BAND, (), label, injected=True)
-
-
 _STEPS: dict[str, Callable[[Event, Scene], Step | None]] = {
     "device.command": _spoken,
     "device.line": _spoken,
     "radio.transmit": _transmitted,
     "radio.lost": _lost,
     "station.text": _texted,
-    "lns.outcome": _decided,
-    "lns.evicted": _forgot,
+    "lns.outcome": lambda event, scene: Step(Shape.DOT, (scene.server(event),), disposition(event)),
+    "lns.evicted": lambda event, scene: Step(
+        Shape.DOT, (scene.server(event),), "forgets a sighting too early"
+    ),
     "upstream.published": _published,
-    "upstream.failed": _not_published,
+    "upstream.failed": lambda event, scene: Step(
+        Shape.ARROW, (scene.server(event), UPSTREAM), f"{event.get('cause')}", lost=True
+    ),
     "fault.begin": _faulted,
     "case.lns": _restarted,
-    "host.stalled": _stalled,
+    "host.stalled": lambda event, _: Step(
+        Shape.BAND, (), f"the host stalled for {milliseconds(event.get('late_us'))}", injected=True
+    ),
 }
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.night.record import manifest_of
 from bench.report import ReportError, write
 from bench.report.score_file import (
     Verdict,
@@ -11,7 +12,6 @@ from bench.report.score_file import (
     judgement_of,
     matching,
     nearest_names,
-    read_manifest,
     score_of,
 )
 from tests.bench.report.timeline_run import FAILED, write_run
@@ -71,7 +71,7 @@ def test_a_score_that_cannot_be_read_says_what_to_do(tmp_path: Path, content: st
 @pytest.mark.parametrize("content", ["", "[]", '{"torn":'])
 def test_a_torn_manifest_is_as_good_as_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
-    assert read_manifest(tmp_path) == {}
+    assert manifest_of(tmp_path) == {}
 
 
 @pytest.mark.parametrize(
