@@ -115,7 +115,9 @@ async def _start_cups(startup: Startup, record: Record, listens_at: str) -> Cups
         return None
     uri = address.without_path(settings.lns.public_uri or listens_at)
     given = {
-        station: StationSetup(setup.cups, _with_uri(setup.tc, uri))
+        station: StationSetup(
+            setup.cups, Category(setup.tc.uri or uri, setup.tc.files, setup.tc.segment)
+        )
         for station, setup in sorted(startup.cups.items())
     }
     cups = CupsServer(
@@ -129,10 +131,6 @@ async def _start_cups(startup: Startup, record: Record, listens_at: str) -> Cups
     await _listen(startup.config, "cups", settings.cups.listen, cups.start)
     log.info("CUPS: listening %s/update-info", cups.uri)
     return cups
-
-
-def _with_uri(tc: Category, uri: str) -> Category:
-    return Category(tc.uri or uri, tc.files, tc.segment)
 
 
 async def _listen(

@@ -38,7 +38,7 @@ from bench.night.morning import (
     with_known,
 )
 from bench.night.record import FAIL, Recorded, record_of
-from bench.night.series import Series, State, recent
+from bench.night.series import Series, State
 from bench.night.statistics import wilson
 from bench.report import exit_code
 from bench.report.page import PAGE
@@ -110,14 +110,13 @@ def history(
     :param case: Name of a case, or a part of it that fits only one.
     """
     found = [(one, name) for one in _lines(runs, line) for name in one.series if case in name]
-    exact = [pair for pair in found if pair[1] == case]
-    chosen = exact or found
+    chosen = [pair for pair in found if pair[1] == case] or found
     if not chosen:
         names = sorted({name for one in _lines(runs, line) for name in one.series})
         near = ", ".join(get_close_matches(case, names, n=3, cutoff=0.3))
         raise Refused(f"No case of any night has {case!r} in its name. The nearest: {near}.")
-    if len({name for _, name in chosen}) > 1:
-        listed = sorted({name for _, name in chosen})
+    listed = sorted({name for _, name in chosen})
+    if len(listed) > 1:
         more = f" and {len(listed) - LISTED_MAX} more" if len(listed) > LISTED_MAX else ""
         raise Refused(f"{case!r} fits {', '.join(listed[:LISTED_MAX])}{more}: say more of it.")
     documents = [_history(one, name, one.series[name], runs) for one, name in chosen]
@@ -129,12 +128,11 @@ def flaky(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = Fal
     """Cases that fail now and then, by their rate of failures, each with its 95 % interval."""
     rows: list[dict[str, Any]] = []
     for one in _lines(runs, line):
-        builds = [night.build for night in one.nights]
         for case, series in sorted(one.series.items()):
             if series.state is not State.FLAKY:
                 continue
-            found = recent(series.strip, builds[-len(series.strip) :], real_time=one.real_time)
-            low, high = wilson(found.fail30, found.n30)
+            found = one.recent(series)
+            low, high = found.interval
             rows.append(
                 {
                     "case": case, "line": one.line, "rig": one.rig, "strip": series.strip,
@@ -182,7 +180,7 @@ def known(
     issue: str | None = None,
     until: date | None = None,
     owner: str | None = None,
-    rule: str | None = (None),
+    rule: str | None = None,
     signature: str | None = None,
     file: KnownFile = KNOWN,
     as_json: AsJson = False,
@@ -265,15 +263,14 @@ def comparison_document(
 def runs_named(name: str, runs: Path) -> list[Recorded]:
     """The runs that a person means by a name: a run, `latest`, a night, a line, or LINE@BUILD."""
     every = remembered(runs).lines
-    of_nights = [
-        run.run
+    named = [
+        night
         for line in every
         for night in line.nights
-        for run in night.runs
         if name == night.night or _is_build(name, line, night)
     ]
-    lines = [line for line in every if line.line == name and line.nights]
-    of_nights = of_nights or [run.run for line in lines for run in line.nights[-1].runs]
+    named = named or [line.nights[-1] for line in every if line.line == name and line.nights]
+    of_nights = [run.run for night in named for run in night.runs]
     if name == LATEST or not of_nights:
         folders = resolve([name], runs=runs)
     else:
@@ -347,8 +344,8 @@ def _night_document(line: Line, night: Night) -> dict[str, Any]:
 
 def _history(line: Line, case: str, series: Series, runs: Path) -> dict[str, Any]:
     nights = line.nights[-len(series.strip) :]
-    found = recent(series.strip, [night.build for night in nights], real_time=line.real_time)
-    low, high = wilson(found.fail30, found.n30)
+    found = line.recent(series)
+    low, high = found.interval
     of_case = [nights[place] for place in found.places]
     segments = [
         {

@@ -54,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except CycloptsError as error:
-        hint = f"`{_help_command(words)}` shows what it takes."
-        return _told(words, f"{_one_line(error)}", ExitCode.USAGE, hint)
+        known = [word for word in words[:1] if word in COMMANDS]
+        hint = f"`{' '.join([PROGRAM, *known, '--help'])}` shows what it takes."
+        return _told(words, " ".join(str(error).split()), ExitCode.USAGE, hint)
     except Refused as refusal:
         return _told(words, str(refusal), refusal.exit_code)
     except BrokenPipeError:
@@ -124,33 +125,25 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
         path = f"{__package__}.{module}"
         if only in (None, name):
             found = import_module(path)
-            epilogue = _epilogue(_examples(found.EXAMPLES, name))
+            own = [example for example in found.EXAMPLES if example.split()[1:2] == [name]]
+            epilogue = _epilogue(own or found.EXAMPLES)
             command = getattr(found, function)
             verbs: dict[str, Callable[..., int]] = getattr(found, "VERBS", {})
             for documented in (command, *verbs.values()):
-                documented.__doc__ = _with_whole_lines(documented.__doc__)
+                documented.__doc__ = re.sub(r"\n +(?=\S)", " ", cleandoc(documented.__doc__ or ""))
             if not verbs:
                 app.command(command, name=name, help_epilogue=epilogue)
                 continue
-            own = App(name=name, help_epilogue=epilogue, version_flags=())
-            own.default(command)
+            group = App(name=name, help_epilogue=epilogue, version_flags=())
+            group.default(command)
             for verb, act in verbs.items():
-                own.command(act, name=verb, help_epilogue=epilogue)
-            app.command(own)
+                group.command(act, name=verb, help_epilogue=epilogue)
+            app.command(group)
         else:
             app.command(f"{path}:{function}", name=name)
     if only is None:
         app.register_install_completion_command(help="Let the shell complete commands and options.")
     return app
-
-
-def _examples(examples: Sequence[str], name: str) -> list[str]:
-    own = [example for example in examples if example.split()[1:2] == [name]]
-    return own or list(examples)
-
-
-def _with_whole_lines(doc: str) -> str:
-    return re.sub(r"\n +(?=\S)", " ", cleandoc(doc))
 
 
 def _epilogue(examples: Sequence[str]) -> str:
@@ -164,12 +157,3 @@ def _version() -> str:
         return version(PROGRAM)
     except PackageNotFoundError:
         return "not installed (run from the source tree)"
-
-
-def _one_line(error: CycloptsError) -> str:
-    return " ".join(str(error).split())
-
-
-def _help_command(words: Sequence[str]) -> str:
-    known = [word for word in words[:1] if word in COMMANDS]
-    return " ".join([PROGRAM, *known, "--help"])

@@ -36,7 +36,7 @@ from bench.report.score_file import (
     matching,
     nearest_names,
 )
-from bench.report.stories import Scene, Step, step_of
+from bench.report.stories import Scene, step_of
 from bench.report.timeline import (
     WIDTH_MAX,
     WIDTH_MIN,
@@ -285,17 +285,13 @@ def _event(view: CaseTimeline, place: int, row: Row | None) -> dict[str, Any]:
     return {
         "seconds": seconds(event["t_us"] - view.record.begin_us),
         "text": row.words if row is not None else in_words(event, view.scene.cast),
-        "way": [] if step is None else _way(step),
+        "way": [visible(party.name) or party.kind.value for party in step.stops] if step else [],
         "lost": step is not None and step.lost,
         "injected": event.get("origin") == "injected",
         "met": view.comparison.met.get(place),
         "diverges": row is not None and row.diverges,
         "line": _printable(event),
     }
-
-
-def _way(step: Step) -> list[str]:
-    return [visible(party.name) or party.kind.value for party in step.stops]
 
 
 def _printable(value: Any) -> Any:

@@ -46,6 +46,7 @@ from lns.lorawan.region import REGIONS, Channel, region
 
 _COMMAND = re.compile(r"AT(?:\+(\w+))?(?:=?\?|=(.*))?", re.I)
 _ERROR = r"\+\w+: ERROR\(.*\)|\+INFO: Input timeout"
+_PLAN = re.compile(r"(?!DR\d)[A-Z].*", re.I)
 _WORD = re.compile(r"[A-Z]\w*", re.I)
 
 # What comes after Start, so that what is left of an earlier message is no refusal of this one.
@@ -69,7 +70,9 @@ def reply_to(command: str) -> Reply:
         return _begins(name, "Start", _AMID_A_MESSAGE)
     if name == "JOIN":
         return _begins(name, "Start.*", _AMID_A_JOIN)
-    if name == "DR" and not _is_plan(value):  # its last line names the modulation, if it comes
+    # Not for a channel plan such as EU868, which is neither DR5 nor 5. The last line names the
+    # modulation, if it comes.
+    if name == "DR" and not _PLAN.fullmatch(value):
         return _ends(r"\+DR: .*SF.*", perhaps=r"\+DR: .*")
     if name in ("AT", "RESET", "FDEFAULT"):
         return _ends(rf"\+{name}: OK")
@@ -79,11 +82,6 @@ def reply_to(command: str) -> Reply:
     if subject and name in ("ID", "KEY", "LW", "TEST", "CH", "DELAY"):
         return _ends(rf"\+{name}: (?i:{subject[0]})\b.*")
     return _ends(rf"\+{name}: (?!ERROR).*")
-
-
-def _is_plan(value: str) -> bool:
-    """Whether AT+DR sets a channel plan, such as EU868, and not DR5 or 5."""
-    return re.fullmatch(r"(?!DR\d)[A-Z].*", value, re.I) is not None
 
 
 def _begins(name: str, start: str, amid: str) -> Reply:

@@ -130,7 +130,7 @@ class Rui3Board(AttachedBoard):
         try:
             return await self.ask(name)
         except CommandRefused as refused:
-            if _is_unknown(refused):
+            if re.search("AT_COMMAND_NOT_FOUND|Command not found!!", str(refused)):
                 return None
             raise
 
@@ -198,10 +198,6 @@ class Rui3Board(AttachedBoard):
     async def _found(self, setting: Setting) -> str | None:
         ask = self.ask_if_known if setting.optional else self.ask
         return await ask(setting.name)
-
-
-def _is_unknown(refused: CommandRefused) -> bool:
-    return "AT_COMMAND_NOT_FOUND" in str(refused) or "Command not found!!" in str(refused)
 
 
 _TXP_STEP_DB = 2
@@ -292,6 +288,7 @@ _JOINED = re.compile(r"\+EVT:(?:JOINED|JOIN_FAILED(?:_\w+)?)")
 _TRANSMITS = re.compile(r"AT\+(?:SEND=|JOIN=1)")
 _SENT = re.compile(r"\+EVT:TX_DONE")
 _CONFIRMED = re.compile(r"\+EVT:SEND_CONFIRMED_(?:OK|FAILED(?:\((\d+)\))?)")
+_ENDS_A_CYCLE = re.compile("|".join(one.pattern for one in (_SENT, _CONFIRMED, _JOINED)))
 _DOWNLINK = re.compile(r"\+EVT:RX_[12BC]:.*")
 
 
@@ -540,16 +537,12 @@ class Rui3Device(Rui3Board):
         elif line.text == "OK" and self._is_asked_to_send():
             self._cycle.begin()
             self._sends_unasked = False
-        if line.kind is LineKind.BOOT or _ends_a_cycle(line.text):
+        if line.kind is LineKind.BOOT or _ENDS_A_CYCLE.fullmatch(line.text):
             self._cycle.end()
 
     def _is_asked_to_send(self) -> bool:
         under_way = self._session.commands
         return any(_TRANSMITS.match(e.command) and not e.status.done() for e in under_way)
-
-
-def _ends_a_cycle(line: str) -> bool:
-    return any(ending.fullmatch(line) for ending in (_SENT, _CONFIRMED, _JOINED))
 
 
 def _ending(line: str) -> Ending:

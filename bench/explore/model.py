@@ -109,7 +109,9 @@ class Model:
             if device.kind != "otaa":
                 begun = device.begins_at - 1 if device.begins_at else None
                 session = self._sessions[number, -1] = Session(-1, begun)
-                self._everybody_hears_all(session)
+                for number, server in enumerate(self._servers):
+                    server.knows.add(session.opened)
+                    session.hear_all(number)
 
     def judge(self) -> dict[int, Due]:
         """What every reception must become, by its number."""
@@ -561,11 +563,6 @@ class Model:
         for session in self._sessions.values():
             if not session.is_kept:
                 session.be_doubted("a counter was not kept before a restart", 0, relaxed=True)
-            session.hear_all(number)
-
-    def _everybody_hears_all(self, session: Session) -> None:
-        for number, server in enumerate(self._servers):
-            server.knows.add(session.opened)
             session.hear_all(number)
 
     def _learn(self, number: int, device: int) -> None:

@@ -100,11 +100,8 @@ def for_wires(history: History) -> History:
 
 def _in_time(history: History) -> History:
     """The same with a window that is still open when what is told just before has come."""
-    return _told(history, lambda _, late_us: late_us - LINK_US * _is_just_in_time(late_us))
-
-
-def _is_just_in_time(late_us: int) -> bool:
-    return CLOSES_US - LINK_US <= late_us % SECOND_US < CLOSES_US
+    just_us = range(CLOSES_US - LINK_US, CLOSES_US)
+    return _told(history, lambda _, late_us: late_us - LINK_US * (late_us % SECOND_US in just_us))
 
 
 def _told(history: History, late_us: Callable[[int, int], int]) -> History:

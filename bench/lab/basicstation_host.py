@@ -112,7 +112,7 @@ def shell_of(gateway: GatewayEntry) -> GatewayShell:
 def restart_words(gateway: GatewayEntry) -> str:
     """The command that restarts the station of a gateway; GatewayFailed if there is none."""
     if gateway.restart is not None:
-        return _quoted(gateway.restart)
+        return shlex.join(gateway.restart)
     match gateway.kind:
         case GatewayKind.RASPBERRY_PI:
             return (
@@ -141,10 +141,6 @@ def restart_shell(gateway: GatewayEntry) -> GatewayShell:
         # A command of this host, whatever kind of gateway it restarts.
         return GatewayShell(gateway.name, None, gateway.home)
     return shell_of(gateway)
-
-
-def _quoted(words: Sequence[str]) -> str:
-    return " ".join(shlex.quote(word) for word in words)
 
 
 # What is said at a healthy start, in this order.

@@ -84,7 +84,8 @@ class Comparison:
         if self.pairs < CONCLUSIVE_SHARE_MIN * known:
             return Outcome.UNPROVEN
         if not self.real_time:
-            return Outcome.WORSE if self._regressions else Outcome.NOT_WORSE
+            worse = any(one.relation in ("worse", "fails otherwise") for one in self.differences)
+            return Outcome.WORSE if worse else Outcome.NOT_WORSE
         by_case = any(one.p is not None and one.p < P_MAX for one in self.differences)
         by_all = self.p is not None and self.p < P_MAX
         if by_case or by_all or self.evidence >= EVIDENCE_ENOUGH:
@@ -99,10 +100,6 @@ class Comparison:
         _, high = wilson(self.worse, self.pairs)
         low, _ = wilson(self.better, self.pairs)
         return Stop.NOT_WORSE if self.pairs and high - low < MARGIN_SHARE else None
-
-    @property
-    def _regressions(self) -> int:
-        return sum(one.relation in ("worse", "fails otherwise") for one in self.differences)
 
 
 def compared(old: Sequence[Recorded], new: Sequence[Recorded]) -> Comparison:

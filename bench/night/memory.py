@@ -19,8 +19,7 @@ from bench.capture.run_folder import replace
 from bench.lab.inventory import Inventory
 from bench.night.morning import SICK_NIGHTS, Line, Night, with_one_more
 from bench.night.record import CONCLUSIVE, FAIL, Recorded, manifest_of, record_of
-from bench.night.series import Recent, Series, recent
-from bench.night.statistics import wilson
+from bench.night.series import Recent, Series
 from lns.clock import utc_of_this_host
 
 FILE = "nights.json"
@@ -202,11 +201,10 @@ def main_run(night: Night) -> str:
 
 
 def _trend(case: str, series: Series, line: Line) -> Row:
-    # The strip never reaches before the first night.
     shown = line.nights[-len(series.strip) :]
     nights, builds = [night.night for night in shown], [night.build for night in shown]
-    found = recent(series.strip, builds, real_time=line.real_time)
-    lo, hi = wilson(found.fail30, found.n30)
+    found = line.recent(series)
+    lo, hi = found.interval
     return {
         **msgspec.to_builtins(series), "case": case, "confirmed": series.confirmed,
         "n30": found.n30, "fail30": found.fail30, "flips30": found.flips30, "lo": lo, "hi": hi,

@@ -28,7 +28,7 @@ from bench.night.record import (
     Result,
     Timing,
 )
-from bench.night.series import STRIP_MAX, Series, State, Tonight, with_night
+from bench.night.series import STRIP_MAX, Recent, Series, State, Tonight, recent, with_night
 from bench.night.statistics import segments, shifts, stands_out, wilson
 
 KEYS = frozenset({"case", "rule", "signature", "issue", "owner", "until"})
@@ -52,7 +52,7 @@ class Known:
     def fits(self, case: str, signature: str, rules: Iterable[str] = ()) -> bool:
         """Whether this is the failure, by the name of its case and whatever else is said."""
         return (
-            (self.case == case or fnmatchcase(case, _pattern(self.case)))
+            (self.case == case or fnmatchcase(case, self.case.replace("[", "[[]")))
             and self.signature in (None, signature)
             and (self.rule is None or self.rule in rules)
         )
@@ -107,10 +107,6 @@ def add_known(path: Path, known: Known) -> None:
     before = path.read_text("utf-8") if path.is_file() else ""
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     path.write_text(before + gap + "\n".join(["[[known]]", *lines]) + "\n", "utf-8")
-
-
-def _pattern(case: str) -> str:
-    return "".join("[[]" if letter == "[" else letter for letter in case)
 
 
 NO_BASELINE_CODES = frozenset({2, 4, 12})
@@ -214,6 +210,12 @@ class Line(msgspec.Struct, kw_only=True):
     @property
     def key(self) -> tuple[str, str, str]:
         return self.bench, self.rig, self.line
+
+    def recent(self, series: Series) -> Recent:
+        """What the newest nights of one of its series amount to."""
+        # The strip never reaches before the first night.
+        builds = [night.build for night in self.nights[-len(series.strip) :]]
+        return recent(series.strip, builds, real_time=self.real_time)
 
 
 KEPT_CHANGES = 500

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from bench.night.record import CONCLUSIVE, FAIL, LEFT_OUT, NOT_RUN, PASSES
-from bench.night.statistics import Segment, segments
+from bench.night.statistics import Segment, segments, wilson
 
 STRIP_MAX = 60
 RECENT = 30
@@ -141,6 +141,11 @@ class Recent(msgspec.Struct, frozen=True):
     segments: tuple[Segment, ...]
     places: tuple[int, ...]
     """Of each conclusive night its place in the strip."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Within which the rate of failures lies, at 95 %."""
+        return wilson(self.fail30, self.n30)
 
 
 def recent(strip: str, builds: Sequence[str], *, real_time: bool) -> Recent:

@@ -231,13 +231,17 @@ def lines(excerpt: Excerpt, cast: Cast, begin_us: int, pointed_at: frozenset[int
 
 def in_words(event: Event, cast: Cast) -> str:
     tell = _SENTENCES.get(str(event.get("kind")))
-    return shown(tell(event, cast) if tell is not None else _listed(contents(event)))
+    return shown(tell(event, cast) if tell is not None else listed(contents(event)))
 
 
 def seconds(time_us: int) -> str:
     """Microseconds as seconds, exactly: 1.250000."""
     whole, rest = divmod(abs(time_us), 1_000_000)
     return f"{'−' if time_us < 0 else ''}{whole}.{rest:06d}"
+
+
+def frequency(freq_hz: object) -> str:
+    return megahertz(freq_hz) if type(freq_hz) is int else "? MHz"
 
 
 def milliseconds(time_us: object) -> str:
@@ -280,10 +284,10 @@ _DUE: dict[str, Callable[[Event, Cast], str]] = {
     "device": lambda due, cast: f"{cast.name(due.get('dev_eui'))} prints “{due.get('line')}”",
     "upstream": lambda due, cast: (
         f"the application gets FCnt {due.get('f_cnt')} through {cast.name(due.get('station'))} with"
-        f" {_listed(due.get('body'))}"
+        f" {listed(due.get('body'))}"
     ),
     "answer": lambda due, cast: (
-        f"answer {due.get('n')} to {due.get('frame_id')} says {_listed(due.get('body'))}"
+        f"answer {due.get('n')} to {due.get('frame_id')} says {listed(due.get('body'))}"
     ),
     "evicted": lambda due, cast: f"level 1 forgets {due.get('count')} frames before their time",
     "finding": lambda due, cast: (
@@ -293,7 +297,7 @@ _DUE: dict[str, Callable[[Event, Cast], str]] = {
 }
 
 
-def _listed(fields: object) -> str:
+def listed(fields: object) -> str:
     found = fields.items() if isinstance(fields, dict) else ()
     return ", ".join(f"{name} {value}" for name, value in found)
 
@@ -333,7 +337,7 @@ def _case_lns(event: Event, cast: Cast) -> str:
 
 
 def _fault_begin(event: Event, cast: Cast) -> str:
-    details = _listed(event.get("detail"))
+    details = listed(event.get("detail"))
     fault = f"fault on the {event.get('seam')}{_at(event, cast)}: {event.get('fault')}"
     return f"{fault} ({details})" if details else fault
 
@@ -345,11 +349,9 @@ def _radio_transmit(event: Event, cast: Cast) -> str:
         if event.get("direction") == "down"
         else f"{event.get('frame_id') or 'a frame'}, attempt {event.get('attempt', 1)}"
     )
-    hz = event.get("freq_hz")
-    frequency = megahertz(hz) if type(hz) is int else "? MHz"
     false = ", not a frame of a device" if event.get("genuine") is False else ""
     return (
-        f"{who} sends {frame}{false}; DR{event.get('dr')} {frequency}, "
+        f"{who} sends {frame}{false}; DR{event.get('dr')} {frequency(event.get('freq_hz'))}, "
         f"{milliseconds(event.get('airtime_us'))} on the air (transmission "
         f"{event.get('transmission')})"
     )

@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 
 from bench.capture.run_folder import replace
 from bench.night.morning import Change, Known, Line, Night, with_known
-from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, exit_code
-from bench.night.series import STEADY, Series, State, recent
+from bench.night.record import BENCH_ERROR, FAIL, GLYPHS, LEFT_OUT, NOT_RUN, code_of
+from bench.night.series import STEADY, Series, State
 from bench.night.statistics import shifts, wilson
 from bench.report.conclusion import CAUSES_SHOWN, KINDS_SHOWN, WORDS, Cause, causes, conclusion, the
 from bench.report.excerpts import shown
@@ -70,21 +70,17 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
     about = facts(score, manifest)
     return templates.get_template("report.html.j2").render(
         script=script,
-        script_hash=_hash(script),
+        # For the content security policy of the page: this script, and no other, may run.
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         score=score,
         conclusion=conclusion(score),
-        code=exit_code(
-            {
-                "verdicts": [_verdict_words(v) for v in score.verdicts],
-                "wholeness": {"whole": score.wholeness.whole},
-            }
-        ),
+        code=code_of(words) if score.wholeness.whole else BENCH_ERROR,
         tiles=[(word, words[word], percent(words[word], len(score.verdicts))) for word in WORDS],
         facts=about,
         causes=found,
         headline=_headline(found, conclusion(score).verdict),
         ladders={story.anchor: story.ladder for story in shown_stories.stories if story.ladder},
-        dispositions=_dispositions(score),
+        dispositions=[(one.upstream, one.count) for one in score.dispositions],
         answer_tiles=_answers(score),
         slowest=_slowest(score),
         about_run=_about(dict(about.rows)),
@@ -127,7 +123,7 @@ def environment() -> Environment:
         "symbol": lambda word: _SYMBOLS.get(word, "!"),
         "tone": lambda word: _CLASSES.get(word, "er"),
         "status": _status,
-        "breakable": _breakable,
+        "breakable": lambda name: escape(name).replace("_", Markup("_<wbr>")),
         "owner": the,
         "plural": lambda number, noun: f"{number} {noun}" + ("" if number == 1 else "s"),
     }
@@ -159,10 +155,6 @@ def _about(rows: dict[str, str]) -> str:
     return f"{rows_written[:1].upper()}{rows_written[1:]}"
 
 
-def _dispositions(score: Score) -> list[tuple[str, int]]:
-    return [(one.upstream, one.count) for one in score.dispositions]
-
-
 def _answers(score: Score) -> list[tuple[str, int]]:
     counted: Counter[str] = Counter()
     for row in score.answers:
@@ -190,10 +182,6 @@ def _status(word: str) -> Markup:
     return escape(name).replace("DueTo", Markup("<wbr>DueTo<wbr>"))
 
 
-def _breakable(name: str) -> Markup:
-    return escape(name).replace("_", Markup("_<wbr>"))
-
-
 def _rules(
     findings: Sequence[Finding], index_of: dict[str, int], anchors: dict[int, str]
 ) -> list[Rule]:
@@ -212,15 +200,6 @@ def _rules(
             places[key] = anchor
     ordered = sorted(counts, key=lambda key: (-counts[key], key))
     return [Rule(*key, counts[key], places.get(key, "")) for key in ordered]
-
-
-def _verdict_words(verdict: Verdict) -> dict[str, Any]:
-    return {"verdict": verdict.verdict, "attempt": verdict.attempt}
-
-
-def _hash(script: str) -> str:
-    """For the page's content security policy: this script, and no other, may run."""
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 PAGE = "nights.html"
@@ -352,6 +331,7 @@ def _chapter(line: Line, known: Sequence[Known], today: date) -> Chapter:
     counts = night.counts
     shown = tuple(line.nights[-NIGHTS_SHOWN:])
     rows = _rows(line, shown)
+    kinds = {kind for night in shown for kind in night.margins}
     tiles = (
         (sum(change.gated for change in night.changes), "new tonight", "no"),
         (counts.get("fixed", 0), "fixed", "ok"),
@@ -373,7 +353,7 @@ def _chapter(line: Line, known: Sequence[Known], today: date) -> Chapter:
         nights=shown,
         rows=tuple(rows[:ROWS_MAX]),
         rows_left_out=max(0, len(rows) - ROWS_MAX),
-        sparks=tuple(_sparks(line)),
+        sparks=tuple(_spark(line, kind) for kind in sorted(kinds)),
         lab=tuple(_lab(line)),
         flaky=tuple(_flaky(line, shown)),
         known=tuple(_excused(line, one, today) for one in known),
@@ -467,11 +447,6 @@ def _cells(strip: str, nights: Sequence[Night]) -> tuple[Cell, ...]:
 _WIDTH, _HEIGHT = 640, 74
 
 
-def _sparks(line: Line) -> list[Spark]:
-    kinds = sorted({kind for night in line.nights[-NIGHTS_SHOWN:] for kind in night.margins})
-    return [_spark(line, kind) for kind in kinds]
-
-
 def _spark(line: Line, kind: str) -> Spark:
     nights = [one for one in line.nights if kind in one.margins][-NIGHTS_SHOWN * 2 :]
     p50 = [one.margins[kind].p50_us / 1000 for one in nights]
@@ -525,11 +500,10 @@ def _lab(line: Line) -> list[Rate]:
 
 
 def _flaky(line: Line, nights: Sequence[Night]) -> list[Rate]:
-    builds = [night.build for night in line.nights]
     found = []
     for case, series in line.series.items():
         if series.state is State.FLAKY:
-            of = recent(series.strip, builds[-len(series.strip) :], real_time=line.real_time)
+            of = line.recent(series)
             cells = _cells(_shown_strip(series, len(nights)), nights)
             found.append(_rate(case, of.fail30, of.n30, cells))
     return sorted(found, key=lambda rate: (-rate.part / max(1, rate.whole), rate.name))

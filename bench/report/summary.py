@@ -403,6 +403,7 @@ KINDS = {
     "known_unused": ("known failure that is gone", "known failures that are gone"),
 }  # fmt: skip
 """Every kind of change, for one and for many."""
+_QUIET = frozenset({"fixed", "flaky", "unsettled", "new_case", "lab_shift", "known_unused"})
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -414,7 +415,8 @@ def morning_sentence(line: Line, night: Night) -> str:
         return (
             f"No baseline: this is the first night of {line.line} that another can be set beside."
         )
-    found = [_count(kind, night.counts[kind]) for kind in KINDS if _is_told(kind, night)]
+    told = (kind for kind in KINDS if night.counts.get(kind) and kind not in _QUIET)
+    found = [_count(kind, night.counts[kind]) for kind in told]
     news = _listed(found) or "Nothing new"
     parts = [f"{news[:1].upper()}{news[1:]} since {base_of(line, night)}"]
     fixed = night.counts.get("fixed", 0)
@@ -425,11 +427,6 @@ def morning_sentence(line: Line, night: Night) -> str:
     if line.real_time:
         parts.append(f"{_listed(sorted(night.sick))} sick" if night.sick else "lab well")
     return "; ".join(parts) + "."
-
-
-def _is_told(kind: str, night: Night) -> bool:
-    quiet = {"fixed", "flaky", "unsettled", "new_case", "lab_shift", "known_unused"}
-    return bool(night.counts.get(kind)) and kind not in quiet
 
 
 def base_of(line: Line, night: Night) -> str:

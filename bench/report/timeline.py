@@ -13,7 +13,15 @@ from unicodedata import combining, east_asian_width
 
 from bench.capture.reading import Event
 from bench.report.excerpts import shown
-from bench.report.narration import Cast, disposition, in_words, megahertz, milliseconds, seconds
+from bench.report.narration import (
+    Cast,
+    disposition,
+    frequency,
+    in_words,
+    listed,
+    milliseconds,
+    seconds,
+)
 from bench.report.score_file import Finding
 from bench.report.stories import (
     AIR,
@@ -312,9 +320,9 @@ def _words(event: Event, step: Step | None, scene: Scene) -> str:
         case "device.line":
             return f"< {label}"
         case "radio.transmit":
-            return f"{label}, DR{event.get('dr')} {_frequency(event.get('freq_hz'))}"
+            return f"{label}, DR{event.get('dr')} {frequency(event.get('freq_hz'))}"
         case "radio.lost":
-            return f"{scene.cast.name(str(event.get('receiver')))}: {label}"
+            return f"{scene.cast.name(event.get('receiver'))}: {label}"
         case "station.text":
             held = f", held {milliseconds(event['held_us'])}" if "held_us" in event else ""
             return label + held + (", dropped by the tap" if step.lost else "")
@@ -325,20 +333,10 @@ def _words(event: Event, step: Step | None, scene: Scene) -> str:
         case "upstream.failed":
             return f"not published: {label}"
         case "fault.begin":
-            return label + _detail(event)
+            details = listed(event.get("detail"))
+            return label + (f" ({details})" if details else "")
         case _:
             return label
-
-
-def _detail(event: Event) -> str:
-    detail = event.get("detail")
-    if not isinstance(detail, dict) or not detail:
-        return ""
-    return f" ({', '.join(f'{key} {value}' for key, value in detail.items())})"
-
-
-def _frequency(freq_hz: object) -> str:
-    return megahertz(freq_hz) if type(freq_hz) is int else "? MHz"
 
 
 def _tone(event: Event, *, met: bool | None, diverges: bool) -> Tone:

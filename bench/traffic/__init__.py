@@ -115,7 +115,8 @@ def run(
     for file in files:
         progress(f"reading {file.name}")
         traffic.append(read(file, seed=seed, limit=limit, stations=stations))
-        _tell_left_out(traffic[-1], progress)
+        if out := traffic[-1].left_out:
+            progress(f"{len(out)} record{'s' * (len(out) != 1)} left out, the first: {out[0]}")
     cases = list(_cases(traffic, strategies))
     folder = run_folder.create(
         runs_dir,
@@ -151,12 +152,6 @@ def run(
         with suppress(OSError) if how is not Ending.FINISHED else nullcontext():
             run_folder.end(folder, capture, how)
     return folder.path
-
-
-def _tell_left_out(found: TrafficFile, progress: Progress) -> None:
-    if found.left_out:
-        many = len(found.left_out)
-        progress(f"{many} record{'s' * (many != 1)} left out, the first: {found.left_out[0]}")
 
 
 def _cases(

@@ -15,6 +15,7 @@ from typing import Protocol
 from bench.capture import Record
 from bench.chance import stream
 from bench.rig.application import Outboxes
+from bench.run.attempts import first_cause
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, Tap, link_pair
 from bench.traffic.recording import Device, Hearing, Log, Step, Uplink, steps
@@ -300,7 +301,7 @@ async def play(
     try:
         await _Player(log, case, strategy, seed, progress).play()
     except Exception as failure:
-        error = f"{type(failure).__name__}: {_innermost(failure)}"
+        error = f"{type(failure).__name__}: {first_cause(failure)}"
     return case.end(error), now_us()
 
 
@@ -389,9 +390,3 @@ class _Player:
 @cache
 def _due(station: Eui, text: str) -> Due:
     return Due(station, words(text))
-
-
-def _innermost(failure: BaseException) -> BaseException:
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure

@@ -232,10 +232,7 @@ class MemoryClaims:
         self._frames.move_to_end(frame)
         for _ in range(2):  # a few at a time: nobody waits until all have left that are due
             oldest, (_, claimed_us) = next(iter(self._frames.items()))
-            if now_us - claimed_us < self._retention_us and len(self._frames) <= self._frames_max:
+            is_full = len(self._frames) > 2 * self._sessions_max
+            if now_us - claimed_us < self._retention_us and not is_full:
                 return
             del self._frames[oldest]
-
-    @property
-    def _frames_max(self) -> int:
-        return 2 * self._sessions_max

@@ -105,7 +105,7 @@ MUTANTS = (
     Mutant(
         "CUPS: the URI of a station overwritten",
         "lns/running.py",
-        "Category(tc.uri or uri,",
+        "Category(setup.tc.uri or uri,",
         "Category(uri,",
         noticed_by=RUNNING,
     ),

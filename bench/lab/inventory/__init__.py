@@ -285,12 +285,9 @@ def owner_of(inventory: Inventory) -> Owner | None:
         owner = _read_owner(file)
     finally:
         os.close(file)
-    gone = owner is not None and owner.host == socket.gethostname() and not _lives(owner.pid)
-    return None if gone else owner
-
-
-def _lives(pid: int) -> bool:
-    return Path(f"/proc/{pid}").exists()
+    if owner is not None and owner.host == socket.gethostname():
+        return owner if Path(f"/proc/{owner.pid}").exists() else None
+    return owner
 
 
 def _ourselves() -> Owner:
