@@ -52,34 +52,40 @@ async def off_and_on(switch: PowerSwitch, off_us: int) -> None:
             await switch.on()
 
 
+class _OnOff(ABC):
+    """What has two states, and is cycled by one after the other."""
+
+    async def on(self) -> None:
+        await self._switch(True)
+
+    async def off(self) -> None:
+        await self._switch(False)
+
+    async def cycle(self, off_us: int = OFF_US) -> None:
+        await off_and_on(self, off_us)
+
+    @abstractmethod
+    async def _switch(self, on: bool) -> None: ...
+
+
 BAUD = 9600
 
 
-class SerialRelay:
+class SerialRelay(_OnOff):
     """A relay that is switched by bytes; it answers nothing, so that nothing can be checked."""
 
     def __init__(self, name: str, port: str, *, on: bytes, off: bytes, baud: int = BAUD) -> None:
         self._name = name
         self._port = port
-        self._on = on
-        self._off = off
+        self._says = {True: on, False: off}
         self._baud = baud
 
-    async def on(self) -> None:
-        await self._send(self._on)
-
-    async def off(self) -> None:
-        await self._send(self._off)
-
-    async def cycle(self, off_us: int = OFF_US) -> None:
-        await off_and_on(self, off_us)
-
-    async def _send(self, data: bytes) -> None:
+    async def _switch(self, on: bool) -> None:
         line = SerialLine(self._port, self._baud)
         try:
             await line.open()
             try:
-                line.write(data)
+                line.write(self._says[on])
             finally:
                 await line.close()
         except (LineLost, PortUnavailable) as error:
@@ -124,7 +130,7 @@ async def run_command(name: str, command: Sequence[str], limit_us: int = _COMMAN
     return said
 
 
-class CommandSwitch:
+class CommandSwitch(_OnOff):
     """A switch worked by commands of the inventory; `cycle` is one of its own where there is."""
 
     def __init__(
@@ -136,29 +142,23 @@ class CommandSwitch:
         cycle: Sequence[str] | None = None,
     ) -> None:
         self._name = name
-        self._on = on
-        self._off = off
+        self._commands = {True: on, False: off}
         self._cycle = cycle
-
-    async def on(self) -> None:
-        await run_command(self._name, self._there(self._on))
-
-    async def off(self) -> None:
-        await run_command(self._name, self._there(self._off))
 
     async def cycle(self, off_us: int = OFF_US) -> None:
         if self._cycle is None:
-            await off_and_on(self, off_us)
+            await super().cycle(off_us)
         else:
             await run_command(self._name, self._cycle)
 
-    def _there(self, command: Sequence[str] | None) -> Sequence[str]:
+    async def _switch(self, on: bool) -> None:
+        command = self._commands[on]
         if command is None:
             raise PowerFailed(f"{self._name}: it can only be cycled; bench.toml has no on and off")
-        return command
+        await run_command(self._name, command)
 
 
-class HubSwitch:
+class HubSwitch(_OnOff):
     """A port of a USB hub that `uhubctl` switches.
 
     `locations`: all parts of the hub; one of USB 3 is two hubs, and both have to be switched.
@@ -169,18 +169,10 @@ class HubSwitch:
         self._locations = locations
         self._port = port
 
-    async def on(self) -> None:
-        await self._switch("on")
-
-    async def off(self) -> None:
-        await self._switch("off", "-r", _REPEATS)
-
-    async def cycle(self, off_us: int = OFF_US) -> None:
-        await off_and_on(self, off_us)
-
-    async def _switch(self, action: str, *more: str) -> None:
+    async def _switch(self, on: bool) -> None:
+        action = ["on"] if on else ["off", "-r", _REPEATS]
         for location in self._locations:
-            command = ["uhubctl", "-l", location, "-p", str(self._port), "-a", action, *more]
+            command = ["uhubctl", "-l", location, "-p", str(self._port), "-a", *action]
             await run_command(self._name, command)
 
 
@@ -213,22 +205,13 @@ def _get(url: str, limit_us: int) -> bytes:
         return bytes(response.read(_ANSWER_BYTES_MAX))
 
 
-class _Plug(ABC):
+class _Plug(_OnOff):
     def __init__(self, name: str, url: str, limit_us: int) -> None:
         self._name = name
         self._url = url.rstrip("/")
         self._limit_us = limit_us
 
-    async def on(self) -> None:
-        await self._is(True)
-
-    async def off(self) -> None:
-        await self._is(False)
-
-    async def cycle(self, off_us: int = OFF_US) -> None:
-        await off_and_on(self, off_us)
-
-    async def _is(self, on: bool) -> None:
+    async def _switch(self, on: bool) -> None:
         state = await self._set(on)
         if state is not on:
             wanted = "on" if on else "off"
