@@ -1,11 +1,28 @@
 """What a bench.toml says, and every mistake in it with its line."""
 
+import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from bench.lab.inventory import InventoryError, load
-from bench.lab.inventory.entries import AttenuatorKind, GatewayKind, PowerKind
+from bench.lab.inventory.entries import (
+    AttenuatorKind,
+    GatewayKind,
+    PortMissing,
+    PowerKind,
+    Radio,
+    port_of,
+)
+from bench.lab.inventory.sections import (
+    BOARDS,
+    KEYS,
+    TABLE,
+    Certainty,
+    GatewayBoard,
+    mistake_in_switch,
+)
 from tests.bench.lab.inventory.bench_toml import bench_toml
 
 KEY = "00112233445566778899AABBCCDDEEFF"
@@ -153,3 +170,142 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match=r"nowhere\.toml: cannot be read"):
         load(tmp_path / "nowhere.toml")
+
+
+COMPLETE: dict[PowerKind, dict[str, object]] = {
+    PowerKind.UHUBCTL: {"location": "1-1.2", "port": 2},
+    PowerKind.RELAY: {"port": "/dev/relay", "on": "A00101A2", "off": "A00100A1", "baud": 9600},
+    PowerKind.SHELLY: {"url": "http://192.0.2.7", "generation": 2, "channel": 0},
+    PowerKind.TASMOTA: {"url": "http://192.0.2.7", "channel": 1},
+    PowerKind.COMMAND: {"on": ("sw", "on"), "off": ("sw", "off"), "cycle": ("sw", "cycle")},
+    PowerKind.PERSON: {"what": "the plug of the DUT"},
+}
+
+
+def test_every_kind_is_known() -> None:
+    assert set(KEYS) == set(PowerKind) == set(COMPLETE)
+
+
+@pytest.mark.parametrize("kind", PowerKind)
+def test_complete_keys_are_right(kind: PowerKind) -> None:
+    assert mistake_in_switch(kind, COMPLETE[kind]) == ""
+
+
+@pytest.mark.parametrize("kind", PowerKind)
+def test_a_needed_key_that_is_missing_is_named(kind: PowerKind) -> None:
+    for key in KEYS[kind].needed:
+        rest = {k: v for k, v in COMPLETE[kind].items() if k != key}
+        assert mistake_in_switch(kind, rest) == f"a switch of kind {kind} needs {key}"
+
+
+@pytest.mark.parametrize("kind", PowerKind)
+def test_a_key_of_another_kind_is_a_mistake(kind: PowerKind) -> None:
+    known = {key for keys in KEYS.values() for key in (*keys.needed, *keys.optional)}
+    for key in sorted(known - {*KEYS[kind].needed, *KEYS[kind].optional}):
+        assert f"takes no {key};" in mistake_in_switch(kind, {**COMPLETE[kind], key: "x"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "said"),
+    [
+        (PowerKind.UHUBCTL, {"location": "hub", "port": 2}, "location is one of the hubs"),
+        (PowerKind.UHUBCTL, {"location": (), "port": 2}, "location is one of the hubs"),
+        (PowerKind.UHUBCTL, {"location": "1-1", "port": "2"}, "port is the number"),
+        (PowerKind.RELAY, {"port": 1, "on": "00", "off": "01"}, "port is the serial port"),
+        (PowerKind.RELAY, {"port": "x", "on": ("00",), "off": "01"}, "in hex"),
+        (PowerKind.COMMAND, {"on": ("sw",)}, "on and off go together"),
+        (PowerKind.COMMAND, {"on": "sw on", "off": "sw off"}, "a command is a list of words"),
+        (PowerKind.COMMAND, {}, "needs on and off, or cycle"),
+        (PowerKind.TASMOTA, {"url": "http://u:p@host"}, "no login in url"),
+    ],
+)
+def test_a_wrong_value_is_answered(kind: PowerKind, settings: dict[str, object], said: str) -> None:
+    assert said in mistake_in_switch(kind, settings)
+
+
+@dataclass(frozen=True)
+class Port:
+    path: str
+    serial_number: str | None = None
+    location: str | None = None
+
+
+PORTS = (
+    Port("/dev/ttyS0"),
+    Port("/dev/ttyUSB0", "0123ABCD", "1-1.2.1"),
+    Port("/dev/ttyUSB1", "0001", "1-1.2.2"),
+    Port("/dev/ttyUSB2", "0001", "1-1.2.3"),
+    Port("/dev/ttyACM0", "77", "1-1.3"),
+    Port("/dev/ttyACM1", "77", "1-1.3"),
+)
+
+
+def radio(**place: str) -> Radio:
+    return Radio(name="dut", dialect="rui3", **place)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [
+        ({"port": "socket://lab:7001"}, "socket://lab:7001"),
+        ({"port": "/dev/lora/dut"}, "/dev/lora/dut"),
+        ({"usb_serial": "0123ABCD"}, "/dev/ttyUSB0"),
+        ({"usb_path": "1-1.2.2"}, "/dev/ttyUSB1"),
+    ],
+)
+def test_a_radio_is_found(place: dict[str, str], path: str) -> None:
+    assert port_of(radio(**place), PORTS) == path
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ({"usb_serial": "FFFF"}, "no serial port with USB serial number FFFF"),
+        ({"usb_path": "1-1.2"}, "no serial port with USB path 1-1.2"),
+        ({"usb_serial": "0001"}, "of /dev/ttyUSB1, /dev/ttyUSB2; tell them apart by usb_path"),
+        ({"usb_path": "1-1.3"}, "apart by port, one of /dev/serial/by-path"),
+    ],
+)
+def test_a_radio_that_cannot_be_told_is_missing(place: dict[str, str], said: str) -> None:
+    with pytest.raises(PortMissing) as caught:
+        port_of(radio(**place), PORTS)
+    assert str(caught.value).startswith("dut: ") and said in str(caught.value)
+
+
+@pytest.mark.parametrize("board", BOARDS.values(), ids=str)
+def test_a_board_at_spi_has_a_reset_line_and_one_at_usb_none(board: GatewayBoard) -> None:
+    assert (board.reset_gpio is None) is (board.interface == "usb")
+    assert board.device == {"spi": "/dev/spidev0.0", "usb": "usb:/dev/ttyACM0"}[board.interface]
+
+
+@pytest.mark.parametrize(
+    ("name", "reset", "power", "level"),
+    [
+        ("CoreCell", 23, 18, 1),
+        ("RAK5146", 17, None, 1),
+        ("RAK833", 17, 20, 0),
+        ("RAK5146-USB", None, None, 1),
+    ],
+)
+def test_the_lines_read_in_code(name: str, reset: int, power: int | None, level: int) -> None:
+    board = BOARDS[name]
+    assert (board.reset_gpio, board.power_gpio, board.power_level) == (reset, power, level)
+    assert board.certainty is Certainty.SOURCE
+
+
+def test_the_lines_that_nobody_has_read_in_code_say_so() -> None:
+    unsure = {name for name, board in BOARDS.items() if board.certainty is Certainty.VERIFY}
+    assert unsure == {"RAK831", "WM1302", "Waveshare-SX1302", "PG1301", "PG1302", "iC880A"}
+
+
+def test_the_configuration_is_known_for_the_newer_chips_only() -> None:
+    unknown = {name for name, board in BOARDS.items() if not board.has_known_configuration}
+    assert unknown == {"RAK2245", "RAK831", "RAK833", "PG1301", "iC880A"}
+
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def test_the_scripts_have_the_same_boards() -> None:
+    copy = ROOT / "firmware_scripts/gateway/gateway_boards.toml"
+    assert tomllib.loads(copy.read_text("utf-8")) == tomllib.loads(TABLE.read_text("utf-8"))
