@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -221,19 +221,26 @@ def summary(score: Score, manifest: dict[str, Any]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def _section(title: str, *lines: str) -> list[str]:
+    return [f"## {title}", "", *lines, ""]
+
+
+def _table(texts: Sequence[str], numbers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns of text, which are escaped, before columns of numbers."""
+    lines = [f"| {' | '.join((*texts, *numbers))} |"]
+    lines.append(f"|{'---|' * len(texts)}{'---:|' * len(numbers)}")
+    for row in rows:
+        cells = [_text(str(cell)) for cell in row[: len(texts)]]
+        lines.append(f"| {' | '.join((*cells, *map(str, row[len(texts) :])))} |")
+    return "\n".join(lines)
+
+
 def _totals(score: Score) -> str:
     words = Counter(verdict.wording for verdict in score.verdicts)
     counts = score.counts
-    names = [*WORDS, "receptions", "deliveries", "findings"]
     values = [words[word] for word in WORDS]
     values += [counts.receptions, counts.deliveries, len(score.findings)]
-    return "\n".join(
-        [
-            f"| {' | '.join(names)} |",
-            f"|{'---:|' * len(names)}",
-            f"| {' | '.join(str(value) for value in values)} |",
-        ]
-    )
+    return _table((), (*WORDS, "receptions", "deliveries", "findings"), [values])
 
 
 def _cases(score: Score) -> list[str]:
@@ -245,35 +252,22 @@ def _cases(score: Score) -> list[str]:
     if not cases:
         return []
     rows = [
-        f"| {_text(v.wording)} | {_text(v.case)} | {_kind(v)} | {_text(v.owner or '–')} "
-        f"| {_text('; '.join(v.reasons), 200)} |"
+        (v.wording, v.case, _kind(v), v.owner or "–", shown("; ".join(v.reasons), 200))
         for v in cases[:CASES_MAX]
     ]
     more = len(cases) - len(rows)
-    return [
-        "## Not a first-attempt PASS",
-        "",
-        "| verdict | case | kind | owner | why |",
-        "|---|---|---|---|---|",
-        *rows,
+    return _section(
+        "Not a first-attempt PASS",
+        _table(("verdict", "case", "kind", "owner", "why"), (), rows),
         *(["", f"… and {more} more, in report.html."] if more else []),
-        "",
-    ]
+    )
 
 
 def _rules(score: Score) -> list[str]:
-    if not score.findings:
-        return []
     counts = Counter((finding.owner, finding.rule) for finding in score.findings)
-    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [
-        "## Findings",
-        "",
-        "| owner | rule | count |",
-        "|---|---|---:|",
-        *(f"| {_text(owner)} | {_text(rule)} | {n} |" for (owner, rule), n in ranked[:RULES_MAX]),
-        "",
-    ]
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:RULES_MAX]
+    rows = [(owner, rule, n) for (owner, rule), n in ranked]
+    return _section("Findings", _table(("owner", "rule"), ("count",), rows)) if rows else []
 
 
 def _store_calls(score: Score) -> list[str]:
@@ -284,98 +278,63 @@ def _store_calls(score: Score) -> list[str]:
     def told(place: Asked | None) -> str:
         return f"{place.asked} of {place.receptions}" if place else "–"
 
-    return [
-        "## Calls to the shared store",
-        "",
+    rows = [(row.status, *map(told, row.places), told(row.total)) for row in found.rows]
+    return _section(
+        "Calls to the shared store",
         f"{found.asked} calls for {found.uplinks} uplinks, heard {found.receptions} times:"
         f" {found.per_uplink} calls an uplink. Duplicate and SoftDuplicate never ask.",
         "",
-        f"| status | {' | '.join(STRATEGIES)} | all |",
-        f"|---|{'---:|' * (len(STRATEGIES) + 1)}",
-        *(
-            f"| {_text(row.status)} | {' | '.join(told(place) for place in row.places)} "
-            f"| {told(row.total)} |"
-            for row in found.rows
-        ),
-        "",
-    ]
+        _table(("status",), (*STRATEGIES, "all"), rows),
+    )
 
 
 def _duplicates(score: Score) -> list[str]:
     life = life_of(score.ledger.duplicates)
     if life is None and not score.ledger.uplinks:
         return []
-    lines = ["## From uplink to effect", "", sentence(score.ledger), ""]
-    lines += [f"- {remark}" for remark in exceptions(score.ledger)]
-    if life is None:
-        return [*lines, ""]
-    return [
-        *lines,
-        *([""] if lines[-1] else []),
-        f"| born, died | {' | '.join(map(_text, life.columns))} | all |",
-        f"|---|{'---:|' * (len(life.columns) + 1)}",
-        *(
-            f"| {_text(name)} | {' | '.join(str(cell.count or '·') for cell in cells)} | {total} |"
+    lines = [sentence(score.ledger), "", *(f"- {one}" for one in exceptions(score.ledger))]
+    if life is not None:
+        rows: list[Sequence[object]] = [
+            (name, *(cell.count or "·" for cell in cells), total)
             for name, cells, total in life.rows
-        ),
-        f"| all | {' | '.join(map(str, life.totals))} | {life.total} |",
-        "",
-    ]
+        ]
+        rows.append(("all", *life.totals, life.total))
+        lines += [""] * bool(lines[-1])
+        lines.append(_table(("born, died",), (*map(_text, life.columns), "all"), rows))
+    return _section("From uplink to effect", *lines)
 
 
 def _timing(score: Score) -> list[str]:
     found, host = timing(score), host_words(score)
     if not found.rows and not host:
         return []
-    head = ["answers to", "window", "answers", "least", "1 %", "median", "99 %"]
-    rows = [
-        f"| {_text(row.kind)} | {row.window} | {row.answers} | {row.min_ms} | {row.p1_ms} "
-        f"| {row.p50_ms} | {row.p99_ms} |"
-        for row in found.rows
-    ]
-    return [
-        "## Timing",
-        "",
-        *(
-            [
-                "How long before its window an answer left for the station, in ms.",
-                "",
-                f"| {' | '.join(head)} |",
-                "|---|---|---:|---:|---:|---:|---:|",
-                *rows,
-                "",
-            ]
-            if rows
-            else []
-        ),
-        *(f"- {_text(remark)}" for remark in found.remarks),
-        *([f"- In this run {_text(host)}."] if host else []),
-        "",
-    ]
+    lines = []
+    if found.rows:
+        numbers = ("answers", "least", "1 %", "median", "99 %")
+        rows = [
+            (row.kind, row.window, row.answers, row.min_ms, row.p1_ms, row.p50_ms, row.p99_ms)
+            for row in found.rows
+        ]
+        lines += ["How long before its window an answer left for the station, in ms.", ""]
+        lines += [_table(("answers to", "window"), numbers, rows), ""]
+    lines += [f"- {_text(remark)}" for remark in found.remarks]
+    return _section("Timing", *lines, *([f"- In this run {_text(host)}."] if host else []))
 
 
 def _left_out(score: Score) -> list[str]:
     if not score.left_out:
         return []
-    return [
-        "## Left out",
-        "",
-        "What this rig lacks, and the scenarios that need it.",
-        "",
-        "| missing | cases | scenarios |",
-        "|---|---:|---|",
-        *(
-            f"| {_text(group.missing)} | {group.cases} "
-            f"| {_text(', '.join(scenario.name for scenario in group.scenarios))} |"
-            for group in left_out_groups(score.left_out)
-        ),
-        "",
-    ]
+    lines = ["| missing | cases | scenarios |", "|---|---:|---|"]
+    for group in left_out_groups(score.left_out):
+        names = _text(", ".join(scenario.name for scenario in group.scenarios))
+        lines.append(f"| {_text(group.missing)} | {group.cases} | {names} |")
+    what = "What this rig lacks, and the scenarios that need it."
+    return _section("Left out", what, "", *lines)
 
 
 def _kind(verdict: Verdict) -> str:
     confirmed = {True: "confirmed", False: "unconfirmed", None: ""}[verdict.confirmed]
-    return _text(", ".join(part for part in (verdict.strategy or "", confirmed) if part) or "–")
+    return ", ".join(part for part in (verdict.strategy or "", confirmed) if part) or "–"
 
 
 def _text(text: str, text_max: int = 300) -> str:
