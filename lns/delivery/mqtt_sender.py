@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Required, Self, TypedDict, Unpack
 
 from paho.mqtt.client import Client
 from paho.mqtt.properties import Properties
@@ -497,14 +497,24 @@ class MqttSender:
         self._trouble.is_now(state, "%s %s; %d messages wait", self._broker, said, self.waiting)
 
 
+class Sending(TypedDict, total=False):
+    """How an `MqttSender` sends."""
+
+    client_id: Required[str]
+    chance: Required[random.Random]
+    acknowledged: Callable[[Entry, int], None]
+    patience: Patience
+    back_off: BackOff
+    drain_us: int
+    keep_us: int
+    producer: Producer
+
+
 class MqttUpstream:
     """The way to the application over a broker; an `Upstream`, running as `async with`.
 
-    `client_id` must be this server's own. `chance` draws the jitter of the back-off. Entering
-    opens the outbox: UpstreamUnavailable when it is in use or unusable; a broker that is away is
-    no error. `acknowledged` is told of every message that the broker has taken, and how many it has
-    not. At the end, what is on its way gets `drain_us` to be acknowledged; the rest stays in the
-    outbox for the next start. `keep_us`: how long an acknowledged message stays, see `MqttSender`.
+    Entering opens the outbox: UpstreamUnavailable when it is in use or unusable; a broker that is
+    away is no error. What is not acknowledged at the end stays in the outbox for the next start.
     """
 
     def __init__(
@@ -512,36 +522,14 @@ class MqttUpstream:
         broker: Broker,
         outbox: Path,
         *,
-        client_id: str,
-        chance: random.Random,
         messages_max: int = MESSAGES_MAX,
-        acknowledged: Callable[[Entry, int], None] | None = None,
-        patience: Patience | None = None,
-        back_off: BackOff | None = None,
-        drain_us: int = 1_000_000,
-        keep_us: int = 0,
-        producer: Producer | None = None,
+        **sending: Unpack[Sending],
     ) -> None:
         self._broker = broker
         self._path, self._messages_max = outbox, messages_max
+        self._sending = sending
         self._outbox: Outbox | None = None
         self._sender: MqttSender | None = None
-
-        def sender(outbox: Outbox) -> MqttSender:
-            return MqttSender(
-                broker,
-                outbox,
-                client_id=client_id,
-                chance=chance,
-                acknowledged=acknowledged,
-                patience=patience,
-                back_off=back_off,
-                drain_us=drain_us,
-                keep_us=keep_us,
-                producer=producer,
-            )
-
-        self._new_sender = sender
 
     @property
     def connected(self) -> bool:
@@ -558,7 +546,7 @@ class MqttUpstream:
 
     async def __aenter__(self) -> "MqttUpstream":
         self._outbox = Outbox(self._path, messages_max=self._messages_max)
-        self._sender = self._new_sender(self._outbox)
+        self._sender = MqttSender(self._broker, self._outbox, **self._sending)
         await self._sender.__aenter__()
         return self
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from paho.mqtt.client import Client, MQTTMessage, topic_matches_sub
 from paho.mqtt.reasoncodes import ReasonCode
@@ -188,6 +188,16 @@ _PASSES = -1  # no packet identifier: a message that nobody has to acknowledge
 _RETAINED = SubscribeOptions(qos=1, retainHandling=SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE)
 
 
+class Hearing(TypedDict, total=False):
+    """How a `Subscription` hears."""
+
+    patient: bool
+    chance: random.Random
+    patience: Patience
+    back_off: BackOff
+    session_s: int
+
+
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """One message as the broker brought it; it has it until `acknowledge` is called.
@@ -226,25 +236,11 @@ class HeldSubscription(Subscription):
         delivered: Callable[[Delivery], None],
         *,
         held_max: int = HELD_MAX,
-        patient: bool = False,
-        chance: random.Random | None = None,
-        patience: Patience | None = None,
-        back_off: BackOff | None = None,
-        session_s: int = SESSION_S,
         retained: str | None = None,
         on_retained: Callable[[str, bytes], None] = lambda topic, payload: None,
+        **hearing: Unpack[Hearing],
     ) -> None:
-        super().__init__(
-            broker,
-            topic_filter,
-            client_id,
-            lambda topic, payload, properties: None,
-            patient=patient,
-            chance=chance,
-            patience=patience,
-            back_off=back_off,
-            session_s=session_s,
-        )
+        super().__init__(broker, topic_filter, client_id, lambda *message: None, **hearing)
         self._delivered = delivered
         self._held_max = held_max
         self._packet_bytes_max = HELD_PACKET_BYTES_MAX
