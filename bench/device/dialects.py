@@ -9,7 +9,8 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -39,49 +40,35 @@ class Dialect:
     dtr: bool
     grammar: Grammar
     traits: Traits
-    driver: Callable[[str, Eui, Wire, Record, Deadlines | None], AttachedDevice]
-    raw_radio: Callable[[str, Wire, Record, Deadlines | None], RawRadio]
+    driver: Callable[..., AttachedDevice]
+    raw_radio: Callable[..., RawRadio]
 
 
+_RUI3 = Dialect(
+    baud=115_200,
+    dtr=False,
+    grammar=RUI3,
+    traits=rui3_version("RUI_5.0.0").traits,
+    driver=Rui3Device,
+    raw_radio=Rui3P2p,
+)
+_LORA_E5 = Dialect(
+    baud=9_600,
+    dtr=False,
+    grammar=E5,
+    traits=LORA_E5_TRAITS,
+    driver=LoraE5Device,
+    raw_radio=LoraE5Test,
+)
+_SEEEDUINO = replace(
+    _LORA_E5,
+    baud=115_200,
+    dtr=True,
+    driver=partial(LoraE5Device, lineage=SEEEDUINO),
+    raw_radio=partial(LoraE5Test, lineage=SEEEDUINO),
+)
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    {
-        "rui3": Dialect(
-            baud=115_200,
-            dtr=False,
-            grammar=RUI3,
-            traits=rui3_version("RUI_5.0.0").traits,
-            driver=lambda name, dev_eui, line, record, deadlines: Rui3Device(
-                name, dev_eui, line, record, deadlines=deadlines
-            ),
-            raw_radio=lambda name, line, record, deadlines: Rui3P2p(
-                name, line, record, deadlines=deadlines
-            ),
-        ),
-        "lora-e5": Dialect(
-            baud=9_600,
-            dtr=False,
-            grammar=E5,
-            traits=LORA_E5_TRAITS,
-            driver=lambda name, dev_eui, line, record, deadlines: LoraE5Device(
-                name, dev_eui, line, record, deadlines=deadlines
-            ),
-            raw_radio=lambda name, line, record, deadlines: LoraE5Test(
-                name, line, record, deadlines=deadlines
-            ),
-        ),
-        "seeeduino": Dialect(
-            baud=115_200,
-            dtr=True,
-            grammar=E5,
-            traits=LORA_E5_TRAITS,
-            driver=lambda name, dev_eui, line, record, deadlines: LoraE5Device(
-                name, dev_eui, line, record, deadlines=deadlines, lineage=SEEEDUINO
-            ),
-            raw_radio=lambda name, line, record, deadlines: LoraE5Test(
-                name, line, record, deadlines=deadlines, lineage=SEEEDUINO
-            ),
-        ),
-    }
+    {"rui3": _RUI3, "lora-e5": _LORA_E5, "seeeduino": _SEEEDUINO}
 )
 
 
@@ -95,7 +82,7 @@ def driver_for(
     deadlines: Deadlines | None = None,
 ) -> AttachedDevice:
     """The driver of a device; ValueError, naming the known dialects, for another one."""
-    return dialect_of(dialect).driver(name, dev_eui, line, record, deadlines)
+    return dialect_of(dialect).driver(name, dev_eui, line, record, deadlines=deadlines)
 
 
 def line_for(
@@ -127,7 +114,7 @@ def replayer_for(
     deadlines: Deadlines | None = None,
 ) -> Replayer:
     """A replayer with a board of this dialect; ValueError, naming the known ones, otherwise."""
-    radio = dialect_of(dialect).raw_radio(name, line, record, deadlines)
+    radio = dialect_of(dialect).raw_radio(name, line, record, deadlines=deadlines)
     return Replayer(name, radio, region, record)
 
 
@@ -231,18 +218,12 @@ async def _rui3(port: str, baud: int, console: Console, *, dtr: bool) -> Found:
     line = SerialLine(port, baud, dtr=dtr)
     async with Rui3Board(port, line, console, deadlines=_PATIENCE) as board:
         firmware = await _told(board.ask("AT+VER")) or ""
-        is_rui3 = firmware.startswith("RUI_")
-        dev_eui = await _told(board.ask("AT+DEVEUI")) if is_rui3 else None
-        uid = await _told(board.ask("AT+UID")) if is_rui3 else None
-    return Found(
-        port=port,
-        dialect="rui3" if is_rui3 else None,
-        baud=baud,
-        dtr=dtr,
-        firmware=firmware,
-        dev_eui=_eui(dev_eui),
-        uid=uid,
-    )
+        found = Found(port=port, dialect=None, baud=baud, dtr=dtr, firmware=firmware)
+        if not firmware.startswith("RUI_"):
+            return found
+        dev_eui = _eui(await _told(board.ask("AT+DEVEUI")))
+        uid = await _told(board.ask("AT+UID"))
+        return replace(found, dialect="rui3", dev_eui=dev_eui, uid=uid)
 
 
 async def _lora_e5(port: str, baud: int, console: Console, *, dtr: bool) -> Found:

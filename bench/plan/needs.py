@@ -13,6 +13,8 @@ from inspect import iscoroutinefunction
 from itertools import permutations
 from typing import Any, ParamSpec, TypeVar
 
+import msgspec
+
 from bench.device.dialects import dialect_of
 from bench.device.interfaces import Traits
 from bench.lab.inventory.entries import Inventory
@@ -176,19 +178,9 @@ class PlannedCase:
         return asdict(self)
 
 
-_TUPLES = ("servers", "stations", "consumers", "verbs", "takes", "requires", "faults")
-
-
 def from_json(fields: Mapping[str, Any]) -> PlannedCase:
     """The case that `as_json` described, also after JSON has made lists of its tuples."""
-    devices = tuple(_device(device) for device in fields["devices"])
-    tuples = {name: tuple(fields[name]) for name in _TUPLES}
-    return PlannedCase(**{**fields, **tuples, "devices": devices})
-
-
-def _device(fields: Mapping[str, Any]) -> PlannedDevice:
-    acts = tuple(PlannedAct(**act) for act in fields["acts"])
-    return PlannedDevice(**{**fields, "acts": acts})
+    return msgspec.convert(fields, PlannedCase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

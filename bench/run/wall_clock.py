@@ -29,7 +29,7 @@ from bench.rig.lab_board import DATA_OVERHEAD_BYTES, LabBoard
 from bench.rig.process_bench import ProcessBench
 from bench.rig.provisioning import provision
 from bench.rig.rig import Rig
-from bench.run.attempts import DEVICE_ERRORS, Play, Turn, perform, repeated
+from bench.run.attempts import DEVICE_ERRORS, Play, Turn, first_cause, perform, repeated
 from bench.run.run_record import (
     RETENTION_S,
     Plan,
@@ -74,9 +74,7 @@ class SideBySide(Generic[B]):
             raise self._stopped() from None
 
     def _stopped(self) -> BenchStopped:
-        cause: BaseException | None = self._broke
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
+        cause = None if self._broke is None else first_cause(self._broke)
         why = "it was closed" if cause is None else str(cause) or type(cause).__name__
         return BenchStopped(f"the bench has stopped: {why}. What was captured until then stays")
 
