@@ -31,7 +31,7 @@ from bench.doctor.installed import (
     warning,
     works,
 )
-from tests.bench.test_spark import no_java_of_the_user, some_java
+from tests.bench.spark.test_java import no_java_of_the_user, some_java
 
 _no_java_of_the_user = pytest.fixture(autouse=True)(no_java_of_the_user)
 
