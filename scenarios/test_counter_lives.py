@@ -554,3 +554,18 @@ async def test_a_first_message_that_is_repeated_without_the_store_begins_nothing
         rig.expect(frame, OWNED, owned="west")
     rig.expect(first, OWNED + UNVERIFIED_AGAIN, owned="west", again="west")
     rig.expect_upstream(after, through="west", removeDuplicatesKey=key_of(device, 2, life=1))
+
+
+@pytest.mark.requires("virtual time")
+async def test_the_session_goes_back_to_any_life_whatever_its_upper_half(rig):
+    """On the air are 16 bits of a counter: each life that it may go on in is tried."""
+    device = rig.provision("relaxed", f_cnt=0x4FFFF)
+    counters = [0x4FFFF, 0, *(16_384 * step - 1 for step in range(1, 9)), 0]
+    frames = [
+        await hear(rig, device, "west", f_cnt=f_cnt, payload=b"%d" % number, after=seconds(1))
+        for number, f_cnt in enumerate(counters)
+    ]
+    back = await hear(rig, device, "west", f_cnt=0x20000)
+    for frame in (*frames, back):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect_upstream(back, through="west", messageId=key_of(device, 0x20000, life=1))

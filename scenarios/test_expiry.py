@@ -4,7 +4,7 @@ import pytest
 
 from bench.clock import microseconds, seconds
 from bench.virtual.stacks import LMIC
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, REFUSED
 
 JUST_BEFORE = seconds(60) - microseconds(1)
 EXACT = pytest.mark.requires("virtual time")
@@ -69,6 +69,16 @@ async def test_the_station_that_comes_after_the_expiry_owns_the_frame(rig, strat
     await rig.replay(uplink, by="east", after=seconds(61))
     await rig.replay(uplink, by="west", after=seconds(1))
     rig.expect(uplink, FIRST + EXPIRED + COPY, first="west", again="east", copy="west")
+
+
+async def test_what_comes_after_the_expiry_and_is_not_delivered_was_not_heard(rig, strategy):
+    """Level 1 takes back that it has heard it again: its next copy is a first one as well."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.refuse_upstream()
+    await rig.replay(uplink, by="west", after=seconds(61))
+    await rig.replay(uplink, by="west", after=seconds(1))
+    rig.expect(uplink, FIRST + REFUSED + EXPIRED, first="west", refused="west", again="west")
 
 
 @EXACT

@@ -4,7 +4,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from scenarios.telling import hear, tell
-from scenarios.words import LOST, OWNED
+from scenarios.words import LOST, LOST_UPSTREAM, OWNED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -59,3 +59,20 @@ async def test_what_came_late_is_heard_for_the_first_time_however_far_the_others
     rig.expect(frames[1], OWNED + LOST, owned="west", lost="east")
     for frame in (frames[0], frames[2]):
         rig.expect(frame, OWNED, owned="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_what_was_looked_at_and_not_delivered_was_not_heard(rig, confirmed):
+    """It was too far for east, as nobody has kept yet how far west has come: west waits still."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", f_cnt=10)
+    rig.delay_upstream(seconds(8), lns="lns-a")
+    farther = await hear(rig, device, "west", f_cnt=16_000, after=seconds(1))
+    rig.refuse_upstream(lns="lns-b")
+    frame = await hear(rig, device, "east", f_cnt=20_000, after=seconds(1), confirmed=confirmed)
+    await tell(rig, frame, "east")
+    await rig.wait(seconds(8))
+    for uplink in (before, farther):
+        rig.expect(uplink, OWNED, owned="west")
+    rig.expect(frame, LOST_UPSTREAM + OWNED, back="east", owned="east")
