@@ -17,7 +17,12 @@ from bench.inspection.class_c import ClassC, is_quiet
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import forgotten, outcome, unreadable
-from bench.inspection.router_config import mux_time, router_config
+from bench.inspection.router_config import (
+    TIME_EARLY_US,
+    TIME_LATE_US,
+    mux_time,
+    router_config,
+)
 from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us, json_of, unreadable_type, uplink_of
@@ -34,9 +39,9 @@ _TOLD_LATE_US = 500_000
 _TOLD_BEFORE_US = 20_000
 """How long before the air is free a server may say what comes next."""
 _CONFIGURED_US = 5_000_000
-_TIME_LATE_US, _TIME_EARLY_US = 10_000_000, 200_000
+_IN_MEMORY_LATE_US = 10_000
+"""A simulated server tells the time at the moment at which it passes the tap."""
 _TIMES_APART_S = 0.000_01
-"""A server tells the time before it passes the tap, and may be late; it cannot be early."""
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
@@ -64,6 +69,7 @@ class Inspector:
         self._has_twins = has_twins
         self._frame_names = message.Names()
         self._numbers = message.Numbers()
+        self._late_us = TIME_LATE_US
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, addresses, began)
@@ -118,7 +124,9 @@ class Inspector:
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                 case "case.begin":
-                    self._numbers.begins_at_one = event.get("rig") == "simulated"
+                    if event.get("rig") == "simulated":
+                        self._numbers.begins_at_one = True
+                        self._late_us = _IN_MEMORY_LATE_US
                 case "fault.begin" if event["fault"] == "wipe":
                     self._numbers.forget(event["detail"].get("lns", ""))
                 case "fault.begin" if event.get("seam") == "clock":
@@ -236,14 +244,15 @@ class Inspector:
                 station=event["station"],
             )  # fmt: skip
             plan, net_id, now_s = self._network.plan, self._network.net_id, self._now_s(event)
-            self._found += router_config(told, plan, net_id, check, now_s=now_s)
+            late_us = self._late_us
+            self._found += router_config(told, plan, net_id, check, now_s=now_s, late_us=late_us)
             if event["station"] in self._configured and not self._has_twins:
                 self._found.append(check.wrong("msgtype", "one for each version", "another one"))
             self._configured.add(event["station"])
         elif told.get("msgtype") == "timesync":
             self._found += self._timesync(event, told, check)
         elif told.get("msgtype") == "getxtime":
-            self._found += mux_time(told, self._now_s(event), check)
+            self._found += mux_time(told, self._now_s(event), check, late_us=self._late_us)
         elif told.get("msgtype") not in _QUIET:
             due = "a message of the protocol"
             self._found.append(check.wrong("msgtype", due, told.get("msgtype")))
@@ -264,9 +273,9 @@ class Inspector:
             now_s = self._now_s(event)
             if now_s is not None and self._network.began is not None:
                 due_us = gps_us(self._network.began) + event["t_us"]
-                if not -_TIME_LATE_US <= told.get("gpstime", 0) - due_us <= _TIME_EARLY_US:
+                if not -self._late_us <= told.get("gpstime", 0) - due_us <= TIME_EARLY_US:
                     yield check.wrong("gpstime", f"about {due_us}", told.get("gpstime"))
-            yield from mux_time(told, now_s, check)
+            yield from mux_time(told, now_s, check, late_us=self._late_us)
             said, began = told.get("MuxTime"), self._network.began
             if began is not None and isinstance(said, int | float):  # both are of one moment
                 due_s = gps_us(began) / 1_000_000 + said - began.timestamp()

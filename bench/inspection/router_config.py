@@ -11,7 +11,8 @@ from bench.virtual.lorawan.air_interface import ChannelPlan, Fsk, Lora
 
 HWSPEC = "sx1301/1"
 _DRS = 16
-_MUX_TIME_WITHIN_S = 10
+TIME_LATE_US, TIME_EARLY_US = 10_000_000, 200_000
+"""A server tells the time before it passes the tap, and may be late; it cannot be early."""
 _REACH_HZ = 500_000
 """How far from the centre of its radio a channel may be."""
 _KNOWN = frozenset(
@@ -27,9 +28,13 @@ def router_config(
     check: Scrutiny,
     *,
     now_s: float | None = None,
+    late_us: int = TIME_LATE_US,
 ) -> Iterator[Found]:
-    """What is wrong in the plan that a station is given; `now_s`: UTC, where it is known."""
-    yield from mux_time(told, now_s, check)
+    """What is wrong in the plan that a station is given.
+
+    `now_s`: UTC, where it is known; `late_us`: how late it may be with what it tells.
+    """
+    yield from mux_time(told, now_s, check, late_us=late_us)
     if told.get("region") not in plan.station_names:
         yield check.wrong("region", plan.name, told.get("region"))
     yield from check.same("hwspec", HWSPEC, told.get("hwspec"))
@@ -43,8 +48,10 @@ def router_config(
     yield from _radios(told.get("sx1301_conf"), plan, check)
 
 
-def mux_time(told: dict[str, Any], now_s: float | None, check: Scrutiny) -> Iterator[Found]:
-    """Whether a server tells another second than its clock shows, or misspells a key."""
+def mux_time(
+    told: dict[str, Any], now_s: float | None, check: Scrutiny, *, late_us: int = TIME_LATE_US
+) -> Iterator[Found]:
+    """Whether a server tells another time than its clock shows, or misspells a key."""
     for name in sorted(told.keys() - _KNOWN):
         due = next((known for known in _KNOWN if known.lower() == name.lower()), None)
         if due is not None:
@@ -52,8 +59,9 @@ def mux_time(told: dict[str, Any], now_s: float | None, check: Scrutiny) -> Iter
     said = told.get("MuxTime")
     if now_s is None:
         return
-    if not isinstance(said, int | float) or abs(said - now_s) > _MUX_TIME_WITHIN_S:
-        yield check.wrong("MuxTime", f"about {now_s:.0f}", said)
+    is_time = isinstance(said, int | float)
+    if not is_time or not -late_us <= (said - now_s) * 1_000_000 <= TIME_EARLY_US:
+        yield check.wrong("MuxTime", f"about {now_s:.1f}", said)
 
 
 def _list(told: object) -> list[object]:
