@@ -13,6 +13,7 @@ from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
 from tests.mutants.generated import Judged, Noticed, scenario, table
 from tests.mutants.module_tests import copy_of_the_tree
 from tests.mutants.module_tests import test_files as files_of_tests
+from tests.mutants.mutant import Mutant
 from tests.mutants.planting import plant
 from tests.mutants.written import all_written, written
 
@@ -149,6 +150,14 @@ def test_what_was_written_by_hand_fits_its_module_and_has_a_name_of_its_own() ->
         compile(fault.broken(), fault.file, "exec")
         assert fault.broken() != (ROOT / fault.file).read_text("utf-8")
         assert (ROOT / next(m.noticed_by for m in edges.MUTANTS if m.name == fault.called)).exists()
+
+
+def test_an_edit_of_an_else_is_come_past_by_who_comes_past_what_stands_behind_it() -> None:
+    old = "            else:\n                del self._by_dev_addr[old.dev_addr]\n"
+    fault = written(Mutant("", "lns/uplink/registry.py", old, old.replace("else", "elif device")))
+    [first, last] = fault.statement
+    lines = (ROOT / fault.file).read_text("utf-8").splitlines()[first - 1 : last]
+    assert [line.strip() for line in lines] == ["else:", "del self._by_dev_addr[old.dev_addr]"]
 
 
 def test_what_was_broken_once_can_be_broken_again() -> None:

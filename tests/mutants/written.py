@@ -11,6 +11,9 @@ from tests.mutants import edges
 from tests.mutants.faults import Fault, octets_of
 from tests.mutants.mutant import Mutant
 
+_BEFORE_CODE = ("else:", "try:", "finally:")
+"""Lines that nobody comes past: what stands behind them tells whether somebody does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written(Fault):
@@ -50,6 +53,9 @@ def written(mutant: Mutant) -> Written:
     first = octets[:begin].count(b"\n") + mutant.old[:before].count("\n") + 1
     after = len(_common(mutant.old[before:][::-1], mutant.new[before:][::-1]))
     last = first + mutant.old[before : len(mutant.old) - after].rstrip("\n").count("\n")
+    lines = octets.decode().splitlines()
+    while lines[last - 1].strip() in _BEFORE_CODE:
+        last += 1
     path, in_body, assigned = _place(ast.parse(octets.decode()), first)
     return Written(
         mutant.file, path, mutant.old, mutant.new, 0, first, (first, last), in_body, assigned,
