@@ -217,6 +217,7 @@ REQUESTS = {
     "port as text": b'{"fPort": "2", "payload": "00"}',
     "half an octet": b'{"fPort": 2, "payload": "000"}',
     "octets with a blank": b'{"fPort": 2, "payload": "00 00"}',
+    "octets behind a blank": b'{"fPort": 2, "payload": " 00"}',
     "no payload": b'{"fPort": 2}',
     "a misspelt key": b'{"fPort": 2, "payload": "00", "confirm": true}',
     "no status": b'{"devStatus": false}',
