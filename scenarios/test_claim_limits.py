@@ -237,6 +237,27 @@ async def test_a_session_that_ended_elsewhere_is_over_for_good(rig):
         rig.expect(frame, GONE, gone="east")
 
 
+async def test_a_frame_ends_all_sessions_before_its_own_for_all_servers(rig):
+    """The one that nobody has sent in, and the one that the other server has heard the device in."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    before = await device.join()
+    known = await hear(rig, device, "west", "east")
+    late = await rig.craft(device)
+    unheard = await rig.craft_join(device, dev_nonce=777)
+    await tell(rig, unheard, "west")
+    await rig.wait(seconds(7))
+    again = await device.join()
+    new = await hear(rig, device, "west")
+    await tell(rig, late, "east")
+    for join in (before, unheard, again):
+        rig.expect(join, FIRST, first="west")
+    rig.expect(known, OWNED + LOST, owned="west", lost="east")
+    rig.expect(new, OWNED, owned="west")
+    rig.expect(late, GONE, gone="east")
+
+
 async def test_of_two_devices_alike_the_first_one_is_meant_whoever_was_looked_up(rig):
     """One address and the same keys: nobody can tell them apart, so it is always the same one."""
     rig.put_on("lns-b", "east")

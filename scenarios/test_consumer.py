@@ -200,11 +200,12 @@ async def test_a_topic_waits_for_its_own_failures_and_for_no_others(rig):
 
 @pytest.mark.requires("crash in a transaction")
 async def test_failures_of_several_topics_are_counted_each(rig):
-    """They come together, and each is tried five times."""
+    """They come together, and each is tried five times; so is one that waits behind another."""
     rig.consumer(refuses="x")
     before = await rig.inject(rig.alpha, number=1)
     await rig.kill_consumer()
-    failing = [await rig.inject(device, message_id="x") for device in (rig.alpha, rig.charlie)]
+    devices = {"x": rig.alpha, "x behind x": rig.alpha, "x elsewhere": rig.charlie}
+    failing = [await rig.inject(device, message_id=name) for name, device in devices.items()]
     await rig.start_consumer()
     await rig.wait(seconds(30))
     rig.expect_effects(before)

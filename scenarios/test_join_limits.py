@@ -333,3 +333,25 @@ async def test_a_join_that_was_not_kept_takes_nothing_from_one_that_was(rig):
     rig.expect(unkept, NOT_KEPT, unkept="west")
     for one in (join, frame):
         rig.expect(one, FIRST, first="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_join_that_was_not_kept_leaves_no_session_when_others_end_meanwhile(rig):
+    """A frame of the second session ends the first one, while the store takes no third one."""
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3", server="lns-a")
+    rig.only("west")
+    joins = [await device.join() for _ in range(2)]
+    frame, after = [await rig.craft(device) for _ in range(2)]
+    unkept = await rig.craft_join(device, dev_nonce=777)
+    rig.slow_store(milliseconds(100))
+    await rig.say(rig.told(unkept, by="west"), by="west")
+    await rig.wait(milliseconds(50))
+    rig.slow_store(seconds(1))
+    await rig.wait(milliseconds(100))
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(1))
+    await rig.restore_store()
+    await rig.say(rig.told(after, by="west"), by="west")
+    for one in (*joins, frame, after):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(unkept, NOT_KEPT, unkept="west")

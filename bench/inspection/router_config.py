@@ -59,8 +59,8 @@ def mux_time(
     said = told.get("MuxTime")
     if now_s is None:
         return
-    is_time = isinstance(said, int | float)
-    if not is_time or not -late_us <= (said - now_s) * 1_000_000 <= TIME_EARLY_US:
+    late_s = now_s - said if isinstance(said, int | float) else None
+    if late_s is None or not -TIME_EARLY_US <= late_s * 1_000_000 <= late_us:
         yield check.wrong("MuxTime", f"about {now_s:.1f}", said)
 
 

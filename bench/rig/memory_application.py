@@ -40,8 +40,8 @@ class Lines:
     """The effect: a line of JSON in a file for each message, written to the capture once it stays.
 
     What a kill took back is cut off, unless the file is `elsewhere`: a pipe, which keeps all that
-    it was given. The message that the effect `refuses` fails, the first `refusals` times (None:
-    always).
+    it was given. Messages whose id begins with what the effect `refuses` fail, the first `refusals`
+    times (None: always).
     """
 
     def __init__(
@@ -94,7 +94,8 @@ class Lines:
         if self.room is not None and self._had >= self.room:
             self._books.unavailable(self._name, now_us())
             raise EffectUnavailable("the application has no room")
-        if message.message_id == self._refuses and self._refusals != 0:
+        refuses = self._refuses is not None and message.message_id.startswith(self._refuses)
+        if refuses and self._refusals != 0:
             if self._refusals is not None:
                 self._refusals -= 1
             self._books.failed(self._name, message.channel, message.message_id, now_us())

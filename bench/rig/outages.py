@@ -293,8 +293,8 @@ class Consumption:
         `keys` live for retention, retry and network (µs); with `knows_oldest` as long as the oldest
         message that was not consumed demands. Consumers with the same `store` share one. The effect
         has the fate of the transaction, unless it is `elsewhere`, where nobody can take it back.
-        The effect of the message with the id `refuses` fails, however often it is tried, or the
-        first `refusals` times.
+        The effect of messages whose id begins with `refuses` fails, however often it is tried, or
+        the first `refusals` times.
         """
         self.setup.before_start(f"consumer {name!r}")
         settings = ConsumerSettings(
