@@ -238,7 +238,7 @@ async def test_a_session_that_ended_elsewhere_is_over_for_good(rig):
 
 
 async def test_a_frame_ends_all_sessions_before_its_own_for_all_servers(rig):
-    """The one that nobody has sent in, and the one that the other server has heard the device in."""
+    """The one that nobody has sent in, and the one in which the other server has heard it."""
     rig.put_on("lns-b", "east")
     device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
     rig.only("west")
@@ -535,6 +535,29 @@ async def test_a_server_knows_its_counters_better_than_a_store_that_forgot_them(
     for uplink, station in ((before, "west"), (elsewhere, "east"), (after, "west")):
         rig.expect(uplink, OWNED, owned=station)
     rig.expect_reply(after)
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_a_server_knows_the_counters_of_others_that_it_has_read(rig):
+    """It looked a forged frame up before the store forgot: no claim had told it of so many.
+
+    It leaves four out, which the frame that it did not own may have cost.
+    """
+    rig.put_on("lns-b", "east")
+    always = rig.provision("listening", f_cnt=10, device_class="C", relaxed_f_cnt=False)
+    before = await hear(rig, always, "west", "east")
+    for number in range(9):
+        await rig.queue_downlink(always, payload=bytes([number]), port=8)
+    await rig.wait(seconds(20))
+    await rig.forge(always, by="east")
+    await rig.restart_store(empty=True)
+    after = await hear(rig, always, "east", confirmed=True)
+    for number in range(9):
+        rig.expect_downlink(always, bytes([number]), port=8, window="C")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(after, OWNED, owned="east")
+    rig.expect_answer(after, f_cnt=13)
 
 
 async def test_a_device_of_one_server_goes_on_with_its_counter_after_a_restart(rig):

@@ -47,6 +47,10 @@ UNVERIFIED_AGAIN = Table("""
     Mark     confirmed | DuplicateDueToResubmission marked Suppressed
     None     confirmed | DuplicateDueToResubmission forwarded Suppressed
 """)
+REFUSED_AGAIN = Table("""
+    strategy kind        | refused
+    *        unconfirmed | DuplicateDueToResubmission dropped(UpstreamUnavailable) NotAsked Owner
+""")
 FAR = pytest.mark.parametrize("f_cnt", [5_001, 20_001, 200_001])
 
 
@@ -569,3 +573,38 @@ async def test_the_session_goes_back_to_any_life_whatever_its_upper_half(rig):
     for frame in (*frames, back):
         rig.expect(frame, FIRST, first="west")
     rig.expect_upstream(back, through="west", messageId=key_of(device, 0x20000, life=1))
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "cut")
+async def test_a_life_that_came_as_far_as_the_one_before_goes_on(rig):
+    """Of the life before, the server that was cut off has heard only the beginning."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed")
+    first = await hear(rig, device, "west", f_cnt=0, payload=b"old")
+    rig.cut_store("lns-a")
+    there = [await hear(rig, device, "east", f_cnt=n, payload=b"old") for n in range(1, 6)]
+    alone = [await hear(rig, device, "west", f_cnt=n, payload=b"new") for n in range(6)]
+    await rig.restore_store("lns-a")
+    after = await hear(rig, device, "west", f_cnt=6, payload=b"new")
+    for frame, station in [(first, "west"), *((one, "east") for one in there), (after, "west")]:
+        rig.expect(frame, OWNED, owned=station)
+    for frame in alone:
+        rig.expect(frame, UNVERIFIED, unverified="west")
+    rig.expect_upstream(after, through="west", messageId=key_of(device, 6, life=1))
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_repeat_that_is_not_delivered_stays_that_of_its_server(rig):
+    """A frame of the life before, bit by bit: level 1 has delivered it, so nobody else need."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=2)
+    equal = await hear(rig, device, "west", f_cnt=2)
+    begun = [await hear(rig, device, "west", f_cnt=n, payload=b"new") for n in (0, 1)]
+    rig.refuse_upstream(lns="lns-a")
+    await tell(rig, equal, "west")
+    await rig.wait(seconds(1))
+    await tell(rig, equal, "east")
+    for frame in begun:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(equal, OWNED + REFUSED_AGAIN + LOST, owned="west", refused="west", lost="east")

@@ -336,13 +336,23 @@ async def test_a_join_that_was_not_kept_takes_nothing_from_one_that_was(rig):
 
 
 @pytest.mark.fault("store", "slow")
-async def test_a_join_that_was_not_kept_leaves_no_session_when_others_end_meanwhile(rig):
-    """A frame of the second session ends the first one, while the store takes no third one."""
+async def test_a_join_that_was_not_kept_takes_no_room_when_others_end_meanwhile(rig):
+    """A frame ends the first session while the store takes no other one: eight still wait.
+
+    They are those of the joins after it; the store is away then, so nobody looks one up.
+    """
     device = rig.provision("joining", activation="otaa", lorawan="1.0.3", server="lns-a")
     rig.only("west")
-    joins = [await device.join() for _ in range(2)]
-    frame, after = [await rig.craft(device) for _ in range(2)]
-    unkept = await rig.craft_join(device, dev_nonce=777)
+    joins = [await device.join()]
+    before = await device.send()
+    joins.append(await device.join())
+    frame = await rig.craft(device)
+    *waiting, unkept, one, last = [
+        await rig.craft_join(device, dev_nonce=100 + n) for n in range(9)
+    ]
+    for join in waiting:
+        await rig.say(rig.told(join, by="west"), by="west")
+        await rig.wait(seconds(7))
     rig.slow_store(milliseconds(100))
     await rig.say(rig.told(unkept, by="west"), by="west")
     await rig.wait(milliseconds(50))
@@ -351,7 +361,14 @@ async def test_a_join_that_was_not_kept_leaves_no_session_when_others_end_meanwh
     await rig.say(rig.told(frame, by="west"), by="west")
     await rig.wait(seconds(1))
     await rig.restore_store()
-    await rig.say(rig.told(after, by="west"), by="west")
-    for one in (*joins, frame, after):
-        rig.expect(one, FIRST, first="west")
+    for join in (one, last):
+        await rig.say(rig.told(join, by="west"), by="west")
+        await rig.wait(seconds(7))
+    rig.cut_store()
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[2]
+    oldest = crafted.data(device.dev_eui, dev_addr, keys, 0, session=device.session.number + 1)
+    rig.announce(oldest)
+    await rig.say(rig.told(oldest, by="west"), by="west")
+    for heard in (*joins, before, *waiting, one, last, frame, oldest):
+        rig.expect(heard, FIRST, first="west")
     rig.expect(unkept, NOT_KEPT, unkept="west")

@@ -3,8 +3,24 @@
 import pytest
 
 from bench.clock import milliseconds, seconds
+from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import LOST, LOST_UPSTREAM, OWNED
+from scenarios.words import AGAIN, LOST, LOST_UPSTREAM, OVER, OWNED
+
+TOO_FAR = Table("""
+    strategy kind        | far
+    *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed NotAsked
+""")
+OWNED_LATE = Table("""
+    strategy kind        | late
+    *        confirmed   | NonDuplicate forwarded TooLate Owner
+    *        unconfirmed | NonDuplicate forwarded NotAsked Owner
+""")
+LOST_UPSTREAM_ELSEWHERE = Table("""
+    strategy kind        | refused
+    *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed NotOwner
+    *        unconfirmed | NonDuplicate dropped(UpstreamUnavailable) NotAsked NotOwner
+""")
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -76,3 +92,54 @@ async def test_what_was_looked_at_and_not_delivered_was_not_heard(rig, confirmed
     for uplink in (before, farther):
         rig.expect(uplink, OWNED, owned="west")
     rig.expect(frame, LOST_UPSTREAM + OWNED, back="east", owned="east")
+
+
+@pytest.mark.requires("slow application")
+async def test_what_another_server_owns_and_nobody_took_was_not_heard(rig, confirmed):
+    """East has looked it up as too far; its own message is refused, and comes again."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", f_cnt=10)
+    rig.delay_upstream(seconds(8), messages=2, lns="lns-a")
+    farther = await hear(rig, device, "west", f_cnt=16_000, after=seconds(1))
+    frame = await rig.craft(device, f_cnt=20_000, confirmed=confirmed)
+    await tell(rig, frame, "west")
+    await rig.wait(milliseconds(100))
+    rig.refuse_upstream(lns="lns-b")
+    for _ in range(2):
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(1))
+    await rig.wait(seconds(8))
+    for uplink in (before, farther):
+        rig.expect(uplink, OWNED, owned="west")
+    rig.expect(
+        frame, OWNED_LATE + LOST_UPSTREAM_ELSEWHERE + LOST, late="west", refused="east", lost="east"
+    )
+
+
+@pytest.mark.fault("store", "slow")
+async def test_what_was_looked_at_twice_has_three_answers_more(rig):
+    """The first reply of the store was late; nobody has kept how far west has come."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", f_cnt=10)
+    rig.delay_upstream(seconds(2), lns="lns-a")
+    farther = await hear(rig, device, "west", f_cnt=16_000, after=seconds(1))
+    rig.cut_store("lns-a")
+    await rig.wait(seconds(2))
+    rig.slow_store(milliseconds(600), "lns-b")
+    frame = await hear(rig, device, "east", f_cnt=20_000, confirmed=True, after=seconds(61))
+    await rig.restore_store("lns-b")
+    for _ in range(4):
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(3))
+    for uplink in (before, farther):
+        rig.expect(uplink, OWNED, owned="west")
+    rig.expect(
+        frame,
+        TOO_FAR + OWNED + AGAIN * 2 + OVER,
+        far="east",
+        owned="east",
+        again="east",
+        over="east",
+    )
