@@ -10,6 +10,7 @@ from lns.delivery.publisher import Message
 from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import Failure
 from lns.lorawan.crypto import SessionKeys
+from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import Activation, DeviceClass, EndDevice
@@ -101,7 +102,9 @@ def test_an_error_in_one_reception_is_one_outcome_and_the_station_stays(
     [failure] = failures(network)
     assert (failure.station, failure.during) == (network.west.eui, "reception")
     first, second = network.outcomes
-    assert failure.frame_id == first.frame_id
+    frame = parse(uplink(10, confirmed=True))
+    assert isinstance(frame, Data)
+    assert failure.frame_id == first.frame_id == frame.frame_id
     assert None not in (first.xtime, second.xtime)
     assert failure.error.startswith("ZeroDivisionError at test_unexpected_error.py:")
     assert SECRET not in repr(network.events) + caplog.text

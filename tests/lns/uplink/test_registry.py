@@ -180,6 +180,37 @@ def test_a_dev_nonce_opens_one_session_and_no_other() -> None:
     assert registry.dev_nonces(GAMMA.dev_eui) == frozenset({7})
 
 
+class Late(MemoryStore):
+    """Keeps a join no sooner than it is told to: until then others read what was there before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_keep = asyncio.Event()
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        await self.may_keep.wait()
+        return await super().keep_join(dev_eui, dev_nonce, sessions)
+
+
+def test_what_is_read_while_a_join_is_under_way_does_not_end_it() -> None:
+    store = Late()
+    store.preset(
+        GAMMA.dev_eui, (Session(dev_eui=GAMMA.dev_eui, dev_addr=DEV_ADDR, keys=OTHER_KEYS),)
+    )
+    registry = Registry([GAMMA], store)
+    session = Session(dev_eui=GAMMA.dev_eui, dev_addr=NEW_ADDR, keys=KEYS)
+
+    async def join_and_read() -> bool:
+        join = asyncio.ensure_future(registry.join(GAMMA, session, 1))
+        await asyncio.sleep(0)
+        registry.catch_up(GAMMA.dev_eui)
+        store.may_keep.set()
+        return await join
+
+    assert asyncio.run(join_and_read())
+    assert found(registry, uplink(0, dev_addr=NEW_ADDR)).session is session
+
+
 def test_a_device_is_found_by_its_eui() -> None:
     registry = registry_of(ALPHA, GAMMA)
     assert registry.device(GAMMA.dev_eui) is GAMMA
