@@ -215,6 +215,29 @@ async def test_what_was_heard_without_the_store_is_old_when_a_stranger_repeats_i
 
 
 @pytest.mark.fault("store", "away")
+@pytest.mark.parametrize("relaxed", [True, False])
+async def test_what_was_heard_without_the_store_is_old_though_the_store_knows_none_of_it(
+    rig, strategy, relaxed
+):
+    """Its server looks whether the device has begun again elsewhere, and nobody has heard it."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("alone", f_cnt=500, strategy=strategy, relaxed_f_cnt=relaxed)
+    before = await hear(rig, device, "west")
+    rig.cut_store()
+    alone = [await hear(rig, device, "west") for _ in range(2)]
+    await rig.restore_store()
+    await rig.wait(seconds(61))
+    for frame in alone:
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(3))
+    after = await hear(rig, device, "west")
+    rig.expect(before, OWNED, owned="west")
+    for frame in alone:
+        rig.expect(frame, UNVERIFIED + EXPIRED, unverified="west", again="east")
+    rig.expect(after, OWNED, owned="west")
+
+
+@pytest.mark.fault("store", "away")
 async def test_which_bytes_had_a_counter_is_known_without_the_store(rig):
     """It was kept without them, and the store has told whose it is: others are another frame."""
     rig.put_on("lns-b", "north")

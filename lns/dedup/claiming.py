@@ -79,11 +79,14 @@ class Claiming:
         """
         began_us, knew = now_us(), (session.lives, session.life)
         was_too_far = session.standing(bid.f_cnt) is Standing.TOO_FAR
+        was_its_own = session.owner == self._lns
         claim = await self._asked(bid, session)
         if claim is None:
             return NOBODY_ASKED
         is_news = was_too_far or (session.lives, session.life) != knew
-        if claim.too_far or not (claim.is_new or claim.outdated or is_news):
+        # What this server has accepted without the store is new to the store alone.
+        is_new = claim.is_new and not was_its_own
+        if claim.too_far or not (is_new or claim.outdated or is_news):
             return replace(NOBODY_ASKED, lived=claim.lived)
         claim = self._compare_with_before(bid, claim)
         self._tell(reception, frame_id, bid, claim, began_us)

@@ -85,6 +85,18 @@ def test_what_nobody_has_carried_on_is_no_news(claims: MemoryClaims) -> None:
     assert b.told == []
 
 
+def test_what_a_server_has_accepted_alone_is_old_for_it_though_the_store_is_behind(
+    claims: MemoryClaims,
+) -> None:
+    a = server("lns-a", claims, 10)
+    assert a.ask(10).level2 is Level2.OWNER
+    for f_cnt in (11, 12):
+        a.session.advance(f_cnt, MIC, "lns-a")
+    assert [a.look(f_cnt).level2 for f_cnt in (11, 12)] == [Level2.NOT_ASKED] * 2
+    assert [claim.f_cnt for claim in a.told] == [10]
+    assert a.ask(13).is_new
+
+
 def test_a_session_that_is_over_is_so_for_a_frame_that_is_refused(claims: MemoryClaims) -> None:
     a, b = server("lns-a", claims), server("lns-b", claims, 10)
     a.session.dev_addr = NEXT_ADDR
