@@ -53,6 +53,12 @@ REFUSED = Table("""
     strategy kind        | refused
     *        *           | NonDuplicate dropped(StoreUnavailable) Suppressed Unavailable
 """)
+FIRST_AGAIN = Table("""
+    strategy kind | again
+    Drop     *    | DuplicateDueToResubmission dropped(ResubmissionSuppressed) NotAsked NotAsked
+    Mark     *    | DuplicateDueToResubmission marked NotAsked Owner
+    None     *    | DuplicateDueToResubmission forwarded NotAsked Owner
+""")
 NOT_SENT = Table("""
     strategy kind        | unsent
     *        *           | NonDuplicate forwarded Suppressed Owner
@@ -301,6 +307,32 @@ async def test_what_was_not_delivered_takes_nothing_from_a_life_that_began_since
     rig.expect(older, LOST_UPSTREAM, back="west")
     rig.expect(newer, OWNED, owned="west")
     rig.expect(after, OWNED, owned="east")
+
+
+@pytest.mark.requires("slow application")
+async def test_what_was_not_delivered_makes_nothing_new_of_the_life_that_began_since(rig):
+    """Both frames have counter 5; of the later one west knows for good that it has heard it."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=5)
+    await rig.start()
+    rig.delay_upstream(seconds(15))
+    older = await hear(rig, device, "west", after=milliseconds(500), payload=b"older")
+    there = [await hear(rig, device, "east", after=milliseconds(500)) for _ in range(2)]
+    newer = [
+        await hear(rig, device, "west", f_cnt=n, after=milliseconds(500), payload=b"newer")
+        for n in range(6)
+    ]
+    await rig.wait(seconds(10))
+    there.append(await hear(rig, device, "east", f_cnt=6, payload=b"newer"))
+    await rig.forge(device, by="west")
+    await rig.wait(seconds(61))
+    await tell(rig, newer[5], "west")
+    rig.expect(older, LOST_UPSTREAM, back="west")
+    for frame in there:
+        rig.expect(frame, OWNED, owned="east")
+    for frame in newer[:5]:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(newer[5], OWNED + EXPIRED, owned="west", again="west")
 
 
 @pytest.mark.requires("own store", "slow application")
@@ -614,6 +646,17 @@ async def test_a_device_of_one_server_waits_for_no_store_after_a_day(rig):
     await rig.restore_store("lns-a")
     rig.expect(clock, FIRST, first="west")
     rig.expect(frame, FIRST, first="west")
+
+
+async def test_nobody_is_asked_whose_a_repeat_is_that_goes_nowhere(rig, strategy):
+    """A first message once more: with Drop it is neither delivered nor answered."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, "west")
+    first = await hear(rig, device, "west", f_cnt=0)
+    await tell(rig, first, "west")
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(first, OWNED + FIRST_AGAIN, owned="west", again="west")
 
 
 async def test_the_seventeenth_counter_with_copies_takes_no_number_from_the_first(rig, strategy):
