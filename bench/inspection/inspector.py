@@ -17,15 +17,11 @@ from bench.inspection.class_c import ClassC, is_quiet
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import forgotten, outcome, unreadable
-from bench.inspection.router_config import (
-    TIME_EARLY_US,
-    TIME_LATE_US,
-    mux_time,
-    router_config,
-)
+from bench.inspection.router_config import misspelt, router_config
+from bench.inspection.server_time import ServerTime
 from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, eui_of, gps_us, json_of, unreadable_type, uplink_of
+from bench.verdict.wire import Uplink, eui_of, json_of, unreadable_type, uplink_of
 from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 
@@ -39,9 +35,6 @@ _TOLD_LATE_US = 500_000
 _TOLD_BEFORE_US = 20_000
 """How long before the air is free a server may say what comes next."""
 _CONFIGURED_US = 5_000_000
-_IN_MEMORY_LATE_US = 10_000
-"""A simulated server tells the time at the moment at which it passes the tap."""
-_TIMES_APART_S = 0.000_01
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
@@ -69,10 +62,10 @@ class Inspector:
         self._has_twins = has_twins
         self._frame_names = message.Names()
         self._numbers = message.Numbers()
-        self._late_us = TIME_LATE_US
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, addresses, began)
+        self._time = ServerTime(began)
         self._names = names
         self._devices = {device.dev_eui: device for device in devices}
         self._sent: dict[bytes, Event] = {}
@@ -124,14 +117,14 @@ class Inspector:
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                 case "case.begin":
-                    if event.get("rig") == "simulated":
-                        self._numbers.begins_at_one = True
-                        self._late_us = _IN_MEMORY_LATE_US
+                    self._numbers.begins_at_one = event.get("rig") == "simulated"
+                    self._time = replace(self._time, is_simulated=self._numbers.begins_at_one)
                 case "fault.begin" if event["fault"] == "wipe":
                     self._numbers.forget(event["detail"].get("lns", ""))
                 case "fault.begin" if event.get("seam") == "clock":
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)
+                    self._time = replace(self._time, began=None)
         if events:
             self._found += self._unserved(events)
         if is_stuck:
@@ -243,23 +236,19 @@ class Inspector:
                 rule="router_config", of=f"router_config for {name}", t_us=event["t_us"],
                 station=event["station"],
             )  # fmt: skip
-            plan, net_id, now_s = self._network.plan, self._network.net_id, self._now_s(event)
-            late_us = self._late_us
-            self._found += router_config(told, plan, net_id, check, now_s=now_s, late_us=late_us)
+            self._found += router_config(told, self._network.plan, self._network.net_id, check)
+            self._found += self._time.mux_time(told, event["t_us"], check)
             if event["station"] in self._configured and not self._has_twins:
                 self._found.append(check.wrong("msgtype", "one for each version", "another one"))
             self._configured.add(event["station"])
         elif told.get("msgtype") == "timesync":
             self._found += self._timesync(event, told, check)
         elif told.get("msgtype") == "getxtime":
-            self._found += mux_time(told, self._now_s(event), check, late_us=self._late_us)
+            self._found += misspelt(told, check)
+            self._found += self._time.mux_time(told, event["t_us"], check)
         elif told.get("msgtype") not in _QUIET:
             due = "a message of the protocol"
             self._found.append(check.wrong("msgtype", due, told.get("msgtype")))
-
-    def _now_s(self, event: Event) -> float | None:
-        began = self._network.began
-        return None if began is None else began.timestamp() + event["t_us"] / 1_000_000
 
     def _timesync(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
         """Whether an answer has the question's clock, and the time."""
@@ -270,17 +259,9 @@ class Inspector:
             else:
                 due = " or ".join(map(str, asked)) or "none: nobody has asked"
                 yield check.wrong("txtime", due, told["txtime"])
-            now_s = self._now_s(event)
-            if now_s is not None and self._network.began is not None:
-                due_us = gps_us(self._network.began) + event["t_us"]
-                if not -self._late_us <= told.get("gpstime", 0) - due_us <= TIME_EARLY_US:
-                    yield check.wrong("gpstime", f"about {due_us}", told.get("gpstime"))
-            yield from mux_time(told, now_s, check, late_us=self._late_us)
-            said, began = told.get("MuxTime"), self._network.began
-            if began is not None and isinstance(said, int | float):  # both are of one moment
-                due_s = gps_us(began) / 1_000_000 + said - began.timestamp()
-                if abs(told.get("gpstime", 0) / 1_000_000 - due_s) > _TIMES_APART_S:
-                    yield check.wrong("gpstime", f"that of MuxTime {said}", told.get("gpstime"))
+            yield from misspelt(told, check)
+            yield from self._time.gps_time(told, event["t_us"], check)
+            yield from self._time.mux_time(told, event["t_us"], check)
         elif asked:
             yield check.wrong("txtime", next(iter(asked)), None)
 

@@ -11,8 +11,6 @@ from bench.virtual.lorawan.air_interface import ChannelPlan, Fsk, Lora
 
 HWSPEC = "sx1301/1"
 _DRS = 16
-TIME_LATE_US, TIME_EARLY_US = 10_000_000, 200_000
-"""A server tells the time before it passes the tap, and may be late; it cannot be early."""
 _REACH_HZ = 500_000
 """How far from the centre of its radio a channel may be."""
 _KNOWN = frozenset(
@@ -22,19 +20,10 @@ _KNOWN = frozenset(
 
 
 def router_config(
-    told: dict[str, Any],
-    plan: ChannelPlan,
-    net_id: str,
-    check: Scrutiny,
-    *,
-    now_s: float | None = None,
-    late_us: int = TIME_LATE_US,
+    told: dict[str, Any], plan: ChannelPlan, net_id: str, check: Scrutiny
 ) -> Iterator[Found]:
-    """What is wrong in the plan that a station is given.
-
-    `now_s`: UTC, where it is known; `late_us`: how late it may be with what it tells.
-    """
-    yield from mux_time(told, now_s, check, late_us=late_us)
+    """What is wrong in the plan that a station is given."""
+    yield from misspelt(told, check)
     if told.get("region") not in plan.station_names:
         yield check.wrong("region", plan.name, told.get("region"))
     yield from check.same("hwspec", HWSPEC, told.get("hwspec"))
@@ -48,20 +37,12 @@ def router_config(
     yield from _radios(told.get("sx1301_conf"), plan, check)
 
 
-def mux_time(
-    told: dict[str, Any], now_s: float | None, check: Scrutiny, *, late_us: int = TIME_LATE_US
-) -> Iterator[Found]:
-    """Whether a server tells another time than its clock shows, or misspells a key."""
+def misspelt(told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
+    """The keys of a message that differ in case from those that a station knows."""
     for name in sorted(told.keys() - _KNOWN):
         due = next((known for known in _KNOWN if known.lower() == name.lower()), None)
         if due is not None:
             yield check.wrong("key", due, name)
-    said = told.get("MuxTime")
-    if now_s is None:
-        return
-    late_s = now_s - said if isinstance(said, int | float) else None
-    if late_s is None or not -TIME_EARLY_US <= late_s * 1_000_000 <= late_us:
-        yield check.wrong("MuxTime", f"about {now_s:.1f}", said)
 
 
 def _list(told: object) -> list[object]:
