@@ -594,7 +594,7 @@ async def test_a_life_that_came_as_far_as_the_one_before_goes_on(rig):
     rig.expect_upstream(after, through="west", messageId=key_of(device, 6, life=1))
 
 
-@pytest.mark.requires("virtual time")
+@pytest.mark.requires("slow application", "virtual time")
 async def test_a_repeat_that_is_not_delivered_stays_that_of_its_server(rig):
     """A frame of the life before, bit by bit: level 1 has delivered it, so nobody else need."""
     rig.put_on("lns-b", "east")

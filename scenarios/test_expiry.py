@@ -71,6 +71,7 @@ async def test_the_station_that_comes_after_the_expiry_owns_the_frame(rig, strat
     rig.expect(uplink, FIRST + EXPIRED + COPY, first="west", again="east", copy="west")
 
 
+@pytest.mark.requires("slow application")
 async def test_what_comes_after_the_expiry_and_is_not_delivered_was_not_heard(rig, strategy):
     """Level 1 takes back that it has heard it again: its next copy is a first one as well."""
     rig.only("west")
