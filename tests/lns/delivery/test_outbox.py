@@ -114,6 +114,21 @@ def test_the_bound_holds_for_many_at_once(path: Path) -> None:
     outbox.close()
 
 
+def test_what_is_put_aside_takes_room_and_is_counted_apart(path: Path) -> None:
+    outbox = Outbox(path, messages_max=2)
+    add(outbox, 1)
+    asyncio.run(outbox.park([1]))
+    add(outbox, 2)
+    with pytest.raises(UpstreamUnavailable, match="2 messages wait, 1 of them parked"):
+        add(outbox, 3)
+    assert asyncio.run(outbox.release(0)) == 1
+    assert (outbox.waiting, outbox.parked) == (2, 0)
+    asyncio.run(outbox.remove([2, 3]))
+    add(outbox, 3, 4)
+    assert (outbox.waiting, outbox.parked) == (2, 0)
+    outbox.close()
+
+
 def test_a_full_disk_refuses_and_the_outbox_recovers(path: Path) -> None:
     outbox = Outbox(path)
     add(outbox, 1)
