@@ -16,7 +16,7 @@ MUTANTS = (
     Mutant(
         "a copy that waits is older than what came meanwhile",
         "bench/score/oracle.py",
-        "f_cnt = last OR {_WAITS} AS equal",
+        "f_cnt = last OR waits AS equal",
         "f_cnt = last AS equal",
         AGREEMENT,
     ),
