@@ -9,6 +9,7 @@ has met is a hole; the generator steers there.
 
 import gc
 import logging
+import os
 import random
 import signal
 import time
@@ -42,6 +43,7 @@ GAP = 16_000
 TURN = 1 << 16
 SITUATIONS = tuple(RECIPES)
 Pair = tuple[str, str]
+_NICE = 10
 _OF_KEYS_THAT_STAY = {"equal frame of another life"}
 _OF_JOINS = {"join", "join nobody heard"}
 ALL_PAIRS: tuple[Pair, ...] = tuple(
@@ -277,6 +279,7 @@ def explore(order: Order, progress: Callable[[str, int, int], None]) -> Explored
 def exploring(order: Order) -> Iterator[Callable[[], Explored]]:
     """Explore meanwhile, in a process of its own, which ends with the block.
 
+    It takes what the others leave of the processors: a night is no longer for it.
     What is handed out waits for the end of it; EOFError where that process has died.
     """
     context = get_context("spawn")
@@ -299,6 +302,7 @@ def _leave_ctrl_c() -> None:
 
 def _explore_into(order: Order, result: Connection) -> None:
     _leave_ctrl_c()
+    os.nice(_NICE)
     result.send(explore(order, lambda what, done, whole: None))
 
 
