@@ -49,16 +49,6 @@ _SYMBOLS = {"PASS": "✓", "PASS on repeat": "↻", "FAIL": "✗", "INCONCLUSIVE
 _CLASSES = {"PASS": "ok", "PASS on repeat": "re", "FAIL": "no", "INCONCLUSIVE": "un"}
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """How many findings of one owner and rule there are, and where the first one is told."""
-
-    owner: str
-    rule: str
-    count: int
-    anchor: str
-
-
 def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
     """The whole page as HTML text. It asks for nothing from outside and works from a disk."""
     templates = environment()
@@ -184,7 +174,7 @@ def _status(word: str) -> Markup:
 
 def _rules(
     findings: Sequence[Finding], index_of: dict[str, int], anchors: dict[int, str]
-) -> list[Rule]:
+) -> list[dict[str, Any]]:
     counts: Counter[tuple[str, str]] = Counter()
     places: dict[tuple[str, str], str] = {}
     outside = 0
@@ -199,7 +189,10 @@ def _rules(
         if anchor and (key not in places or places[key].startswith("c")):
             places[key] = anchor
     ordered = sorted(counts, key=lambda key: (-counts[key], key))
-    return [Rule(*key, counts[key], places.get(key, "")) for key in ordered]
+    return [
+        {"owner": key[0], "rule": key[1], "count": counts[key], "anchor": places.get(key, "")}
+        for key in ordered
+    ]
 
 
 PAGE = "nights.html"
@@ -240,20 +233,6 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Spark:
-    """The time that answers consumed, night by night, as a drawing: band, line, and ticks."""
-
-    kind: str
-    now: str
-    band: str
-    line: str
-    ticks: tuple[tuple[float, str], ...]
-    top_ms: str
-    bottom_ms: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
 class Rate:
     """A case or a part with its rate, and how sure that is."""
 
@@ -264,45 +243,6 @@ class Rate:
     high: int
     strip: tuple[Cell, ...]
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Excused:
-    known: Known
-    days: int | None
-    cases: int
-
-
-@dataclass(frozen=True, slots=True)
-class ToldChange:
-    """What changed in the same way in several cases of one scenario; `first` is one of them."""
-
-    name: str
-    kind: str
-    tone: str
-    rows: tuple[str, ...]
-    first: Change
-
-
-@dataclass(frozen=True, slots=True)
-class Chapter:
-    """One line: its newest night, and all that the page tells of it."""
-
-    line: Line
-    night: Night
-    word: str
-    tone: str
-    sentence: str
-    tiles: tuple[tuple[int, str, str], ...]
-    changes: tuple[ToldChange, ...]
-    more: int
-    nights: tuple[Night, ...]
-    rows: tuple[Row, ...]
-    rows_left_out: int
-    sparks: tuple[Spark, ...]
-    lab: tuple[Rate, ...]
-    flaky: tuple[Rate, ...]
-    known: tuple[Excused, ...]
 
 
 def write_nights(runs: Path, lines: Sequence[Line], known: Sequence[Known], today: str) -> Path:
@@ -324,7 +264,7 @@ def nights_page(lines: Sequence[Line], known: Sequence[Known], today: str) -> st
     return words.get_template("nights.html.j2").render(chapters=chapters)
 
 
-def _chapter(line: Line, known: Sequence[Known], today: date) -> Chapter:
+def _chapter(line: Line, known: Sequence[Known], today: date) -> dict[str, Any]:
     night = with_known(line, known)
     word, tone = _word(night)
     states = Counter(series.state for series in line.series.values())
@@ -341,40 +281,38 @@ def _chapter(line: Line, known: Sequence[Known], today: date) -> Chapter:
         (sum(bool(change.known) for change in night.changes), "known", "re"),
     )
     changes = _told([change for change in night.changes if change.kind != "new_case"])
-    return Chapter(
-        line=line,
-        night=night,
-        word=word,
-        tone=tone,
-        sentence=morning_sentence(line, night),
-        tiles=tiles,
-        changes=tuple(changes[:CHANGES_SHOWN]),
-        more=max(0, len(changes) - CHANGES_SHOWN),
-        nights=shown,
-        rows=tuple(rows[:ROWS_MAX]),
-        rows_left_out=max(0, len(rows) - ROWS_MAX),
-        sparks=tuple(_spark(line, kind) for kind in sorted(kinds)),
-        lab=tuple(_lab(line)),
-        flaky=tuple(_flaky(line, shown)),
-        known=tuple(_excused(line, one, today) for one in known),
-    )
+    return {
+        "line": line,
+        "night": night,
+        "word": word,
+        "tone": tone,
+        "sentence": morning_sentence(line, night),
+        "tiles": tiles,
+        "changes": changes[:CHANGES_SHOWN],
+        "more": max(0, len(changes) - CHANGES_SHOWN),
+        "nights": shown,
+        "rows": rows[:ROWS_MAX],
+        "rows_left_out": max(0, len(rows) - ROWS_MAX),
+        "sparks": [_spark(line, kind) for kind in sorted(kinds)],
+        "lab": _lab(line),
+        "flaky": _flaky(line, shown),
+        "known": [_excused(line, one, today) for one in known],
+    }
 
 
-def _told(changes: Sequence[Change]) -> list[ToldChange]:
+def _told(changes: Sequence[Change]) -> list[dict[str, Any]]:
     together: dict[tuple[str, ...], list[Change]] = defaultdict(list)
     for one in changes:
         name = one.case.partition("[")[0]
         together[one.kind, name, one.owner, one.since, one.known].append(one)
     return [
-        ToldChange(
-            name=key[1],
-            kind=KINDS[key[0]][0],
-            tone=_KIND_TONES.get(key[0], "no"),
-            rows=tuple(
-                one.case.partition("[")[2].removesuffix("]") for one in of if "[" in one.case
-            ),
-            first=of[0],
-        )
+        {
+            "name": key[1],
+            "kind": KINDS[key[0]][0],
+            "tone": _KIND_TONES.get(key[0], "no"),
+            "rows": [one.case.partition("[")[2].removesuffix("]") for one in of if "[" in one.case],
+            "first": of[0],
+        }
         for key, of in together.items()
     ]
 
@@ -447,7 +385,7 @@ def _cells(strip: str, nights: Sequence[Night]) -> tuple[Cell, ...]:
 _WIDTH, _HEIGHT = 640, 74
 
 
-def _spark(line: Line, kind: str) -> Spark:
+def _spark(line: Line, kind: str) -> dict[str, Any]:
     nights = [one for one in line.nights if kind in one.margins][-NIGHTS_SHOWN * 2 :]
     p50 = [one.margins[kind].p50_us / 1000 for one in nights]
     p99 = [one.margins[kind].p99_us / 1000 for one in nights]
@@ -470,16 +408,16 @@ def _spark(line: Line, kind: str) -> Spark:
     if len(nights) == 1:
         upper, lower = [upper[0], f"{_WIDTH},{y(p99[0])}"], [lower[0], f"{_WIDTH},{y(p50[0])}"]
     now = f"{p50[-1]:.1f} ms, 99 % within {p99[-1]:.1f} ms"
-    return Spark(
-        kind=kind,
-        now=now,
-        band=" ".join([*upper, *reversed(lower)]),
-        line=" ".join(lower),
-        ticks=tuple((x(at), f"since {labels[at]}") for at in kept),
-        top_ms=f"{high:.1f}",
-        bottom_ms=f"{low:.1f}",
-        title=f"Answers to {kind}, {len(nights)} nights from {labels[0]} to {labels[-1]}: {now}",
-    )
+    return {
+        "kind": kind,
+        "now": now,
+        "band": " ".join([*upper, *reversed(lower)]),
+        "line": " ".join(lower),
+        "ticks": [(x(at), f"since {labels[at]}") for at in kept],
+        "top_ms": f"{high:.1f}",
+        "bottom_ms": f"{low:.1f}",
+        "title": f"Answers to {kind}, {len(nights)} nights from {labels[0]} to {labels[-1]}: {now}",
+    }
 
 
 def _lab(line: Line) -> list[Rate]:
@@ -514,7 +452,8 @@ def _rate(name: str, part: int, whole: int, strip: tuple[Cell, ...], note: str =
     return Rate(name, part, whole, round(100 * low), round(100 * high), strip, note)
 
 
-def _excused(line: Line, known: Known, today: date) -> Excused:
+def _excused(line: Line, known: Known, today: date) -> dict[str, Any]:
     failing = [(case, one) for case, one in line.series.items() if one.last == FAIL]
     cases = sum(known.fits(case, one.signature, one.rules) for case, one in failing)
-    return Excused(known, (known.until - today).days if known.until else None, cases)
+    days = (known.until - today).days if known.until else None
+    return {"known": known, "days": days, "cases": cases}
