@@ -41,10 +41,6 @@ LATEST = "latest"
 MANIFEST = "manifest.json"
 
 
-class NoSuchRun(Refused):
-    """There is no run folder of this name."""
-
-
 def run_folders_in(runs: Path) -> list[Path]:
     """The run folders in `runs`, oldest first: their names begin with the time of the run."""
     if not runs.is_dir():
@@ -64,17 +60,17 @@ def _resolve(name: str, runs: Path) -> Path:
         if _is_run(folder):
             return folder
     if Path(name).is_dir():
-        raise NoSuchRun(f"{name} is a folder, but not of a run: it holds no {MANIFEST}.")
+        raise Refused(f"{name} is a folder, but not of a run: it holds no {MANIFEST}.")
     known = [folder.name for folder in run_folders_in(runs)]
     near = get_close_matches(Path(name).name, known, n=3) or known[-3:]
     found = f"The nearest in {runs}: {', '.join(near)}." if near else f"{runs} holds no run yet."
-    raise NoSuchRun(f"There is no run {name}. {found} `lorabench run` makes a new one.")
+    raise Refused(f"There is no run {name}. {found} `lorabench run` makes a new one.")
 
 
 def _latest(runs: Path) -> Path:
     folder = latest(runs)
     if folder is None:
-        raise NoSuchRun(f"There is no run in {runs} yet. `lorabench run` makes one.")
+        raise Refused(f"There is no run in {runs} yet. `lorabench run` makes one.")
     return folder
 
 
@@ -155,10 +151,6 @@ EXAMPLES = (
 REPORT = "report.html"
 
 
-class NotScorable(Refused):
-    """Spark cannot score these captures as they are, or not on this machine."""
-
-
 def score(
     run: RunNames,
     /,
@@ -185,7 +177,7 @@ def score_runs(
 ) -> dict[str, dict[str, Any]]:
     """The score of each run by its folder's name; starts Spark, which takes seconds.
 
-    NotScorable when there is no Java, two of the folders have the same name, or the executors of a
+    Refused when there is no Java, two of the folders have the same name, or the executors of a
     cluster do not see the captures; BenchBroken while another process writes to the lake.
     """
     from bench.lake.lake import CapturesOutOfReach, LakeBusy
@@ -193,16 +185,16 @@ def score_runs(
     from bench.spark.java import JavaMissing
 
     if len({folder.name for folder in folders}) < len(folders):
-        raise NotScorable(
+        raise Refused(
             "Two of these run folders have the same name, by which their scores are told apart. "
             "Score them one at a time, each with a --lake of its own."
         )
     try:
         return job.score(folders, lake=lake, master=master, progress=progress)
     except JavaMissing as error:
-        raise NotScorable(f"{error}.") from None
+        raise Refused(f"{error}.") from None
     except CapturesOutOfReach as error:
-        raise NotScorable(str(error)) from None
+        raise Refused(str(error)) from None
     except LakeBusy as error:
         raise BenchBroken(str(error)) from None
 
@@ -252,10 +244,6 @@ def oracle_words(score_object: dict[str, Any]) -> str:
     return f"agrees on {agreed} of {receptions} statuses"
 
 
-class NotScored(Refused):
-    """The run has no verdict yet, or a score that this version cannot read."""
-
-
 def report(
     run: RunNames,
     /,
@@ -290,13 +278,13 @@ def report(
 def write_report(folder: Path, states: Mapping[str, CaseState] | None = None) -> dict[str, Any]:
     """Write report.html, junit.xml and summary.md; returns the score, or what stands for it.
 
-    NotScored when the run has no verdict yet, or a score that cannot be read.
+    Refused when the run has no verdict yet, or a score that cannot be read.
     """
     try:
         score = bench.report.score_of(folder)
         bench.report.write(folder, score, states)
     except bench.report.ReportError as error:
-        raise NotScored(str(error)) from None
+        raise Refused(str(error)) from None
     if score.is_scored:
         said: dict[str, Any] = json.loads((folder / "score.json").read_bytes())
         return said

@@ -76,10 +76,6 @@ EXAMPLES = (
 )
 
 
-class NothingToRun(Refused):
-    """No scenario fits the pattern."""
-
-
 @dataclass(frozen=True, slots=True)
 class Selection:
     pattern: str | None
@@ -238,16 +234,16 @@ def remarks_on(ran: Ran, rig: str) -> list[str]:
 
 
 def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
-    """Run the scenarios in this process; NothingToRun or BenchBroken if none took place."""
+    """Run the scenarios in this process; Refused or BenchBroken if none took place."""
     lines = ScenarioLines(display)
     outcome = pytest.main(_pytest_arguments(selection), plugins=[lines])
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED and lines.lacking:
-        raise NothingToRun(
+        raise Refused(
             f"None of these scenarios can be played on the {selection.rig} rig: it has no"
             f" {', '.join(lines.lacking)}."
         )
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
-        raise NothingToRun(nothing_fits(selection.pattern))
+        raise Refused(nothing_fits(selection.pattern))
     if outcome == pytest.ExitCode.USAGE_ERROR:
         raise Refused(
             "\n".join(lines.broken) or "pytest did not accept this; its message stands above."
@@ -367,10 +363,6 @@ def _recorded(folder: Path) -> Recorded:
     return found
 
 
-class CaptureMissing(Refused):
-    """A file of real traffic is not where it was said to be."""
-
-
 def import_captures(
     file: list[Path],
     /,
@@ -421,10 +413,10 @@ def import_files(
     stations: int = 1,
     origin: Origin | None = None,
 ) -> Path:
-    """The run folder with the captures of these files; CaptureMissing if one is not there."""
+    """The run folder with the captures of these files; Refused if one is not there."""
     for file in files:
         if not file.is_file():
-            raise CaptureMissing(f"There is no file {file}. Give the path of a capture of traffic.")
+            raise Refused(f"There is no file {file}. Give the path of a capture of traffic.")
     from bench import traffic
 
     try:

@@ -161,14 +161,6 @@ def _reason(stages: Sequence[pytest.TestReport] | Sequence[pytest.CollectReport]
     return ""
 
 
-class NoSuchScenario(Refused):
-    """No scenario has this name, or stands in this file."""
-
-
-class ScenariosMissing(BenchBroken):
-    """The folder with the scenarios is not where the program expects it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario: the group is its file's name, the title the first line of its docstring."""
@@ -182,10 +174,10 @@ class Scenario:
 
 
 def scenarios_folder() -> Path:
-    """The folder `scenarios` beside the package; ScenariosMissing if it is not there."""
+    """The folder `scenarios` beside the package; BenchBroken if it is not there."""
     folder = Path(bench.__path__[0]).resolve().parent / "scenarios"
     if not folder.is_dir():
-        raise ScenariosMissing(f"There is no folder {folder}: install lorabench anew.")
+        raise BenchBroken(f"There is no folder {folder}: install lorabench anew.")
     return folder
 
 
@@ -193,13 +185,13 @@ def chosen(pattern: str | None, *, catalogue: Path | None = None) -> list[str]:
     """What pytest is told to collect, and with which settings.
 
     Part of a name, a `-k` expression, a file or a folder; None: all that come with the bench.
-    With `catalogue` the edge cases of that file, or the histories. NoSuchScenario for a file that
+    With `catalogue` the edge cases of that file, or the histories. Refused for a file that
     is not there, or keeps histories that cannot be read.
     """
     folder = scenarios_folder()
     if catalogue is not None:
         if not catalogue.is_file():
-            raise NoSuchScenario(f"--catalogue: there is no file {catalogue}.")
+            raise Refused(f"--catalogue: there is no file {catalogue}.")
         only = [] if pattern is None else ["-k", pattern]
         if _keeps_histories(catalogue):
             explored = [str(folder / _HISTORIES), *only, "--explored", str(catalogue)]
@@ -212,12 +204,10 @@ def chosen(pattern: str | None, *, catalogue: Path | None = None) -> list[str]:
         return [file]
     if not file.endswith(".py"):
         return [str(folder), "-k", pattern, *_settings(folder)]
-    for path in (Path(file), folder.parent / file, folder / file):
-        if path.is_file():
-            own = not path.resolve().is_relative_to(folder)
-            which = f"{path}::{function}".removesuffix("::")
-            return [which, *([] if own else _settings(folder))]
-    raise NoSuchScenario(_no_file(file, folder))
+    path = _file_of(file, folder)
+    own = not path.resolve().is_relative_to(folder)
+    which = f"{path}::{function}".removesuffix("::")
+    return [which, *([] if own else _settings(folder))]
 
 
 _CATALOGUE = "test_catalogue.py"
@@ -235,7 +225,7 @@ def _keeps_histories(catalogue: Path) -> bool:
     try:
         read_histories(catalogue)
     except ValueError as error:
-        raise NoSuchScenario(f"--catalogue: {error}") from None
+        raise Refused(f"--catalogue: {error}") from None
     return True
 
 
@@ -251,7 +241,7 @@ def _settings(folder: Path) -> list[str]:
 def matching(pattern: str | None) -> list[Scenario]:
     """The scenarios whose name, title or group has `pattern` in it, or all of a file or folder.
 
-    NoSuchScenario where there is none.
+    Refused where there is none.
     """
     folder = scenarios_folder()
     if pattern is None:
@@ -260,22 +250,23 @@ def matching(pattern: str | None) -> list[Scenario]:
     if place.is_dir() and not _is_word(pattern):
         return scenarios_in(place.resolve())
     if pattern.endswith(".py"):
-        for path in (place, folder.parent / pattern, folder / pattern):
-            if path.is_file():
-                return list(_scenarios_of(path.resolve(), path.resolve().parent))
-        raise NoSuchScenario(_no_file(pattern, folder))
+        file = _file_of(pattern, folder).resolve()
+        return list(_scenarios_of(file, file.parent))
     wanted = pattern.lower()
     known = scenarios_in(folder)
     found = [one for one in known if wanted in f"{one.group} {one.name} {one.title}".lower()]
     if not found:
-        raise NoSuchScenario(nothing_fits(pattern))
+        raise Refused(nothing_fits(pattern))
     return found
 
 
-def _no_file(file: str, folder: Path) -> str:
+def _file_of(file: str, folder: Path) -> Path:
+    for path in (Path(file), folder.parent / file, folder / file):
+        if path.is_file():
+            return path
     meant = difflib.get_close_matches(Path(file).name, [p.name for p in folder.glob("test_*.py")])
     hint = f" Near it: {', '.join(meant)}." if meant else ""
-    return f"There is no file {file}.{hint} `lorabench scenarios` lists all scenarios."
+    raise Refused(f"There is no file {file}.{hint} `lorabench scenarios` lists all scenarios.")
 
 
 def nothing_fits(pattern: str | None) -> str:
@@ -409,9 +400,9 @@ def _dry_run(
         arguments = [*chosen(pattern), *plugins, *options(rig="plan", capture_dir=folder)]
         outcome = pytest.main(arguments, plugins=[markers])
         if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
-            raise NoSuchScenario(nothing_fits(pattern))
+            raise Refused(nothing_fits(pattern))
         if outcome == pytest.ExitCode.USAGE_ERROR:
-            raise NoSuchScenario("pytest did not accept this; its message stands above.")
+            raise Refused("pytest did not accept this; its message stands above.")
         if outcome == pytest.ExitCode.INTERRUPTED and not markers.broken:
             raise KeyboardInterrupt
         file = Path(folder, PLAN)

@@ -72,10 +72,6 @@ _STYLES = {
 _VERDICT_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow"}
 
 
-class NoSuchCase(Refused):
-    """No case, or more than one, has this name."""
-
-
 @dataclass(frozen=True, slots=True)
 class CaseTimeline:
     """One case, read and compared with what was due; `places` are those of the events to show.
@@ -154,9 +150,9 @@ def _chosen(
 ) -> CaseRecord:
     path = shown_path(folder)
     if (unplayed := _unplayed(books, wanted)) and not matching(records, wanted):
-        raise NoSuchCase(f"{shown(unplayed, 300)} is not there: {path} is {books.sentence}.")
+        raise Refused(f"{shown(unplayed, 300)} is not there: {path} is {books.sentence}.")
     if not records:
-        raise NoSuchCase(
+        raise Refused(
             f"{path} holds no case: its bench.jsonl is missing or has no case.begin. "
             "`lorabench run` makes a run with cases."
         )
@@ -164,13 +160,13 @@ def _chosen(
     left_out = None if found else left_out_case(folder, wanted)
     if left_out is not None:
         case, missing = left_out
-        raise NoSuchCase(f"{case} was left out of {path}: its rig lacks {missing}.")
+        raise Refused(f"{case} was left out of {path}: its rig lacks {missing}.")
     if not found:
         near = nearest_names(records, wanted) or [record.case for record in records[:LISTED_MAX]]
-        raise NoSuchCase(f"No case of {path} is named like {wanted!r}. The nearest:{_list(near)}")
+        raise Refused(f"No case of {path} is named like {wanted!r}. The nearest:{_list(near)}")
     if len(found) > 1:
         verdicts = [f"{record.case}  {record.verdict or 'no verdict'}" for record in found]
-        raise NoSuchCase(
+        raise Refused(
             f"{len(found)} cases of {path} fit {wanted!r}; say more of the name of one:"
             + _list(verdicts)
         )

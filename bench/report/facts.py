@@ -224,6 +224,9 @@ class Facts:
 
 def facts(score: Score, manifest: dict[str, Any]) -> Facts:
     """The facts of a run. What the manifest does not say is left out; keys are never printed."""
+    rig = score.rig or manifest.get("rig")
+    seed = score.seed if score.seed is not None else manifest.get("seed")
+    spark = score.spark
     commit = manifest.get("git_commit") or manifest.get("commit") or manifest.get("git")
     found = manifest.get("dut")
     dut = found if isinstance(found, dict) else {}
@@ -232,23 +235,23 @@ def facts(score: Score, manifest: dict[str, Any]) -> Facts:
         ("Line", manifest.get("line")),
         ("Run", score.run),
         ("Run id", score.run_id or manifest.get("run_id")),
-        ("Rig", _rig(score, manifest)),
-        ("Seed", _seed(score, manifest)),
+        ("Rig", rig),
+        ("Seed", seed),
         ("Started", manifest.get("started") or manifest.get("started_at")),
         ("Ended", _ended(manifest.get("ended"))),
         ("Wall time", _wall_time(manifest)),
         ("Host", manifest.get("host")),
-        ("Server under test", _server(dut)),
+        ("Server under test", " ".join(str(dut[n]) for n in ("name", "version") if dut.get(n))),
         ("Git commit", commit),
         (UNCOMMITTED, _uncommitted(dut) or _uncommitted(manifest.get("bench_code"))),
         ("Duration", _duration(score)),
-        ("Scored by", _spark(score)),
+        ("Scored by", spark.version and f"Spark {spark.version} in {spark.seconds:.1f} s"),
         ("Versions", _versions(manifest.get("versions"))),
         ("Inventory", _inventory(manifest.get("inventory"))),
     ]
     return Facts(
         rows=tuple((name, shown(_flat(value))) for name, value in rows if value not in (None, "")),
-        command=_command(score, manifest),
+        command=_command(rig, seed, manifest.get("argv")),
         notices=tuple(_notices(manifest.get("notices"))),
         alarming=frozenset({UNCOMMITTED}),
     )
@@ -272,19 +275,13 @@ def _wall_time(manifest: dict[str, Any]) -> str:
     return f"{minutes} min {whole_s:02d} s" if minutes else f"{whole_s} s"
 
 
-def _server(dut: dict[str, Any]) -> str:
-    return " ".join(str(dut[name]) for name in ("name", "version") if dut.get(name))
-
-
 def _uncommitted(code: object) -> str:
     if not isinstance(code, dict) or code.get("dirty") is not True:
         return ""
     return f"the code that ran is not that commit; hash of the difference {code.get('difference')}"
 
 
-def _command(score: Score, manifest: dict[str, Any]) -> str:
-    rig, seed = _rig(score, manifest), _seed(score, manifest)
-    argv = manifest.get("argv")
+def _command(rig: object, seed: object, argv: object) -> str:
     if isinstance(argv, list) and argv:
         words = shown_arguments([str(word) for word in argv])
         program = PurePath(words[0])
@@ -298,14 +295,6 @@ def _command(score: Score, manifest: dict[str, Any]) -> str:
     return shlex.join(shown(word) for word in words).replace("'****'", "****")
 
 
-def _rig(score: Score, manifest: dict[str, Any]) -> object:
-    return score.rig or manifest.get("rig")
-
-
-def _seed(score: Score, manifest: dict[str, Any]) -> object:
-    return score.seed if score.seed is not None else manifest.get("seed")
-
-
 def _duration(score: Score) -> str:
     begins = [v.begin_us for v in score.verdicts if v.begin_us is not None]
     ends = [v.end_us for v in score.verdicts if v.end_us is not None]
@@ -317,12 +306,6 @@ def _duration(score: Score) -> str:
     if whole_s < 60:
         return f"{whole_s} s {clock}"
     return f"{hours} h {minutes:02d} min {clock}" if hours else f"{minutes} min {clock}"
-
-
-def _spark(score: Score) -> str:
-    if not score.spark.version:
-        return ""
-    return f"Spark {score.spark.version} in {score.spark.seconds:.1f} s"
 
 
 def _versions(versions: object) -> str:

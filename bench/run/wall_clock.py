@@ -323,11 +323,8 @@ def check(
     each gateway that has heard every board. HostError with everything that is wrong, also when
     somebody else uses the bench.
     """
-    try:
-        with BenchLock(inventory), tempfile.TemporaryDirectory(prefix="lorabench-health-") as dir:
-            return asyncio.run(_check(inventory, Path(dir), tell, well))
-    except LockHeld as held:
-        raise HostError(str(held)) from None
+    with _locked(inventory), tempfile.TemporaryDirectory(prefix="lorabench-health-") as folder:
+        return asyncio.run(_check(inventory, Path(folder), tell, well))
 
 
 async def _check(
@@ -457,17 +454,13 @@ class HardwareRigs:
                 yield bench
 
 
-class BenchTaken(HostError):
-    """Somebody else uses the bench; the text says who."""
-
-
 @contextmanager
 def _locked(inventory: Inventory) -> Iterator[None]:
     try:
         with BenchLock(inventory):
             yield
     except LockHeld as held:
-        raise BenchTaken(str(held)) from None
+        raise HostError(str(held)) from None
 
 
 def open_run(record: RunRecord, settings: RunSettings) -> WallClockRun[HardwareBench]:

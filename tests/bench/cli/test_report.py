@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.output import ExitCode
+from bench.cli.output import ExitCode, Refused
 from bench.cli.report import (
     CaseVerdict,
-    NoSuchRun,
     exit_code_of,
     in_words,
     read_left_out,
@@ -44,18 +43,18 @@ def test_latest_is_the_newest_by_name(tmp_path: Path) -> None:
 def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     assert run_folders_in(tmp_path) == []
-    with pytest.raises(NoSuchRun, match=r"holds no manifest\.json"):
+    with pytest.raises(Refused, match=r"holds no manifest\.json"):
         resolve([str(tmp_path / "notes")], runs=tmp_path)
 
 
 def test_a_wrong_name_is_answered_with_near_ones(tmp_path: Path) -> None:
     make_run(tmp_path, "20261120T020003Z-7f3a")
-    with pytest.raises(NoSuchRun, match="20261120T020003Z-7f3a"):
+    with pytest.raises(Refused, match="20261120T020003Z-7f3a"):
         resolve(["20261120T020003Z-7f3b"], runs=tmp_path)
 
 
 def test_without_any_run_the_message_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(NoSuchRun, match="`lorabench run` makes one"):
+    with pytest.raises(Refused, match="`lorabench run` makes one"):
         resolve(["latest"], runs=tmp_path / "runs")
 
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.output import BenchBroken
+from bench.cli.output import BenchBroken, Refused
 from bench.cli.scenarios import (
-    NoSuchScenario,
     Scenario,
     chosen,
     matching,
@@ -102,18 +101,18 @@ def test_a_catalogue_of_ones_own(tmp_path: Path) -> None:
     assert chosen(None, catalogue=file) == [
         str(scenarios_folder() / "test_catalogue.py"), "--catalogue", str(file), *SETTINGS,
     ]  # fmt: skip
-    with pytest.raises(NoSuchScenario, match="there is no file"):
+    with pytest.raises(Refused, match="there is no file"):
         chosen(None, catalogue=tmp_path / "none.json")
 
 
 def test_scenarios_are_found_by_part_of_a_name_or_title() -> None:
     assert {one.group for one in matching("second_station")} >= {"multi_concentrator"}
-    with pytest.raises(NoSuchScenario, match="Near it: a_second_station_delivers_the_same_frame"):
+    with pytest.raises(Refused, match="Near it: a_second_station_delivers_the_same_frame"):
         matching("secnd_staton")
-    with pytest.raises(NoSuchScenario, match=r"Near it: test_joins\.py"):
+    with pytest.raises(Refused, match=r"Near it: test_joins\.py"):
         matching("test_jons.py")
 
 
 def test_a_file_that_is_not_there_is_named() -> None:
-    with pytest.raises(NoSuchScenario, match=r"There is no file test_nothing\.py"):
+    with pytest.raises(Refused, match=r"There is no file test_nothing\.py"):
         chosen("test_nothing.py")
