@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
-from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of, radio_of
 from bench.cli.output import (
     BenchBroken,
     ExitCode,
@@ -386,14 +386,8 @@ def _named(name: str | None, bench: Path) -> tuple[Inventory | None, DeviceEntry
     if name is None:
         return None, None
     inventory = inventory_of(bench)
-    for device in inventory.devices:
-        if device.name == name:
-            return inventory, device
-    for replayer in inventory.replayers:
-        if replayer.name == name:
-            return inventory, replayer.radio
-    known = ", ".join(radio.name for radio in inventory.radios) or "none"
-    raise Refused(f"There is no board {name} in {bench}. Known: {known}.")
+    radio = radio_of(inventory, name)
+    return inventory, next((one for one in inventory.devices if one.name == name), radio)
 
 
 def _placed(

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from bench.cli import boards
-from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of, whereabouts
 from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, answer
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.lns_process import toml_text
 from bench.lab.inventory import Inventory, owner_of
-from bench.lab.inventory.entries import PortMissing, Radio, port_of
+from bench.lab.inventory.entries import Radio
 from lns.lorawan.identifiers import Eui
 
 VERBS = {"provision": boards.provision, "reset": boards.reset, "replay": boards.replay}
@@ -63,7 +63,9 @@ def devices(
     if discover or port:
         return _discover(bench, port, as_json=as_json, shown=verbose)
     inventory = inventory_of(bench)
-    rows = [_row(inventory, radio, serial_ports()) for radio in inventory.radios]
+    euis = {entry.name: entry.dev_eui for entry in inventory.devices}
+    ports = serial_ports()
+    rows = [Row(one, euis.get(one.name), *whereabouts(one, ports)) for one in inventory.radios]
     if identify:
         with bench_taken(inventory):
             rows = asyncio.run(_identified(rows))
@@ -92,17 +94,6 @@ class Row:
             "firmware": self.firmware,
             "trouble": self.trouble or None,
         }
-
-
-def _row(inventory: Inventory, radio: Radio, ports: Sequence[UsbPort]) -> Row:
-    dev_eui = {entry.name: entry.dev_eui for entry in inventory.devices}.get(radio.name)
-    try:
-        port = port_of(radio, ports)
-    except PortMissing as missing:
-        return Row(radio, dev_eui, None, str(missing).removeprefix(f"{radio.name}: "))
-    if "://" not in port and not Path(port).exists():
-        return Row(radio, dev_eui, port, f"there is no {port}; plug the board in")
-    return Row(radio, dev_eui, port)
 
 
 async def _identified(rows: Sequence[Row]) -> list[Row]:

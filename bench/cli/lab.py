@@ -28,7 +28,7 @@ from bench.cli.output import (
 )
 from bench.clock import seconds
 from bench.device.at_session import AtSession, Console, Grammar, is_about_a_key, masked
-from bench.device.dialects import dialect_of, line_for, serial_ports
+from bench.device.dialects import UsbPort, dialect_of, line_for, serial_ports
 from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.lab.inventory import BenchLock, Inventory, InventoryError, LockHeld, load
@@ -61,6 +61,26 @@ def bench_taken(inventory: Inventory) -> Iterator[None]:
             yield
     except LockHeld as held:
         raise BenchBroken(f"{str(held)[:1].upper()}{str(held)[1:]}.") from None
+
+
+def radio_of(inventory: Inventory, name: str) -> Radio:
+    """The board of this name; Refused."""
+    radios = {radio.name: radio for radio in inventory.radios}
+    if name not in radios:
+        known = ", ".join(radios) or "none"
+        raise Refused(f"There is no board {name} in {inventory.path}. Known: {known}.")
+    return radios[name]
+
+
+def whereabouts(radio: Radio, ports: Sequence[UsbPort]) -> tuple[str | None, str]:
+    """The port of a board, and what is wrong with it; "" if nothing is."""
+    try:
+        port = port_of(radio, ports)
+    except PortMissing as missing:
+        return None, str(missing).removeprefix(f"{radio.name}: ")
+    if "://" not in port and not Path(port).exists():
+        return port, f"there is no {port}; plug the board in, or mend its port"
+    return port, ""
 
 
 Action = Literal["on", "off", "cycle"]
@@ -177,7 +197,7 @@ def at(
     :param listen_s: How long to listen for events after the last command.
     """
     inventory = inventory_of(bench)
-    radio = _radio(inventory, name)
+    radio = radio_of(inventory, name)
     for command in commands:
         _permit(command, from_shell=True)
     if as_json and not commands:
@@ -276,14 +296,6 @@ def _permit(command: str, *, from_shell: bool) -> None:
             "A key does not belong on a command line, where others can read it. Type it in the"
             " console (`lorabench at` without a command), or give it to bench.toml by file:PATH."
         )
-
-
-def _radio(inventory: Inventory, name: str) -> Radio:
-    radios = {radio.name: radio for radio in inventory.radios}
-    if name not in radios:
-        known = ", ".join(radios) or "none"
-        raise Refused(f"There is no board {name} in {inventory.path}. Known: {known}.")
-    return radios[name]
 
 
 def _print(text: str) -> None:

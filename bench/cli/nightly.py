@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 import bench
 from bench.capture.run_folder import Origin
-from bench.cli.lab import bench_taken, inventory_of
+from bench.cli.lab import bench_taken, inventory_of, whereabouts
 from bench.cli.nights import (
     KNOWN,
     Judged,
@@ -61,10 +61,10 @@ from bench.cli.run import (
     is_command,
     run_scenarios,
 )
-from bench.device.dialects import UsbPort, serial_ports
+from bench.device.dialects import serial_ports
 from bench.explore.explore import Explored, Order, exploring
 from bench.host.program import HostError
-from bench.lab.inventory.entries import Inventory, NoSuchPart, PortMissing, Radio, port_of
+from bench.lab.inventory.entries import Inventory, NoSuchPart
 from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
 from bench.night.memory import sick_parts
@@ -82,8 +82,8 @@ def ready(inventory: Inventory) -> list[str]:
     """What is there, in lines; NotReady with everything that is not, or who else has the bench."""
     with bench_taken(inventory):
         ports = serial_ports()
-        found = [_found(radio, ports) for radio in inventory.radios]
-    missing = [wrong for _, wrong in found if wrong is not None]
+        found = [(radio.name, *whereabouts(radio, ports)) for radio in inventory.radios]
+    missing = [f"{name}: {wrong}" for name, _, wrong in found if wrong]
     if not inventory.devices:
         missing.append("no [[device]]: nothing could send anything")
     if not inventory.gateways:
@@ -91,8 +91,7 @@ def ready(inventory: Inventory) -> list[str]:
     if missing:
         wrong = "\n".join(f"  {one}" for one in missing)
         raise NotReady(f"The bench {inventory.name} ({inventory.path}) is not ready:\n{wrong}")
-    there = zip(inventory.radios, found, strict=True)
-    lines = [f"{radio.name} at {path}" for radio, (path, _) in there]
+    lines = [f"{name} at {port}" for name, port, _ in found]
     gateways = ", ".join(entry.name for entry in inventory.gateways)
     return [*lines, f"gateways {gateways} are to connect to {inventory.tap}"]
 
@@ -112,16 +111,6 @@ def healthy(
         raise NotReady(str(error)) from None
     for warning in health.warnings:
         tell(f"warning: {warning}")
-
-
-def _found(radio: Radio, ports: tuple[UsbPort, ...]) -> tuple[str, str | None]:
-    try:
-        path = port_of(radio, ports)
-    except PortMissing as missing:
-        return "", str(missing)
-    if "://" not in path and not Path(path).exists():
-        return path, f"{radio.name}: there is no {path}; plug the board in, or mend its port"
-    return path, None
 
 
 EXAMPLES = (

@@ -94,20 +94,26 @@ class Selection:
     explored: Path | None = None
     without: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def repeat(self) -> str:
-        said = options(
+    def options(self, **more: object) -> list[str]:
+        """What a command line says of it, with `more` that is spelled for whoever reads it."""
+        return options(
             rig=self.rig,
             seed=self.seed,
-            bench=self.bench and shown_path(self.bench),
-            without=tuple(self.without),
             strategy=self.strategy,
             each_once=self.each_once,
             retention=self.retention_s or None,
             tls=self.tls,
+            limit=self.limit,
+            **more,
+        )
+
+    @property
+    def repeat(self) -> str:
+        said = self.options(
+            bench=self.bench and shown_path(self.bench),
+            without=tuple(self.without),
             redis=self.redis_url and without_login(self.redis_url),
             catalogue=self.catalogue and shown_path(self.catalogue),
-            limit=self.limit,
             line=self.origin.line,
             dut=self.origin.dut,
             capture_dir=None if self.capture_dir == RUNS else shown_path(self.capture_dir),
@@ -269,17 +275,10 @@ def _pytest_arguments(selection: Selection) -> list[str]:
         # A look at the bench has imported what pytest would like to see first.
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *(f"--without={name}={why}" for name, why in selection.without.items()),
-        *options(
-            rig=selection.rig,
-            seed=selection.seed,
-            strategy=selection.strategy,
-            each_once=selection.each_once,
+        *selection.options(
             explored=selection.explored,
-            retention=selection.retention_s or None,
-            tls=selection.tls,
             redis=selection.redis_url,
             bench=selection.bench,
-            limit=selection.limit,
             capture_dir=selection.capture_dir,
             **asdict(selection.origin),
         ),
