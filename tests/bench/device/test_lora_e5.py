@@ -121,20 +121,19 @@ def device_at(
 @in_memory
 async def test_all_is_written_once_and_then_nothing() -> None:
     board = E5Settings()
-    async with FarEnd(board) as far:
-        async with device_at(far) as device:
-            names = await device.provision(WANTED)
-            assert board.written == [
-                "MODE=LWOTAA", "ADR=OFF", 'ID=AppEui,"70B3D57ED0000000"',
-                f'KEY=APPKEY,"{APP_KEY.hex().upper()}"', "DR=5", "RETRY=1", "CH=NUM,0-2",
-                "LW=DC,OFF", "LW=JDC,OFF", "LW=NET,ON",
-            ]  # fmt: skip
-            assert names == ("MODE", "ADR", "AppEui", "APPKEY", "DR", "RETRY", "CH", "LW")
-            board.written.clear()
-            assert await device.provision(WANTED) == ()
-            assert board.written == []
-        assert APP_KEY.hex().upper() not in str(far.captured)
-        assert ("device.command", "AT+KEY=***") in far.captured
+    async with FarEnd(board) as far, device_at(far) as device:
+        names = await device.provision(WANTED)
+        assert board.written == [
+            "MODE=LWOTAA", "ADR=OFF", 'ID=AppEui,"70B3D57ED0000000"',
+            f'KEY=APPKEY,"{APP_KEY.hex().upper()}"', "DR=5", "RETRY=1", "CH=NUM,0-2",
+            "LW=DC,OFF", "LW=JDC,OFF", "LW=NET,ON",
+        ]  # fmt: skip
+        assert names == ("MODE", "ADR", "AppEui", "APPKEY", "DR", "RETRY", "CH", "LW")
+        board.written.clear()
+        assert await device.provision(WANTED) == ()
+        assert board.written == []
+    assert APP_KEY.hex().upper() not in str(far.captured)
+    assert ("device.command", "AT+KEY=***") in far.captured
 
 
 @in_memory
@@ -247,14 +246,13 @@ async def test_a_board_in_its_test_mode_is_taken_out_of_it() -> None:
 @in_memory
 async def test_after_a_restart_it_is_asked_until_it_answers() -> None:
     board = E5Settings()
-    async with FarEnd(board) as far:
-        async with device_at(far) as device:
-            await device.provision(WANTED)
-            board.written.clear()
-            await device.restart()
-            assert far.commands.count("AT") >= 4  # one at first, two unheard, one answered
-        # What it may have forgotten is written again, and no key.
-        assert board.written == ["CH=NUM,0-2", "LW=DC,OFF", "LW=JDC,OFF", "LW=NET,ON"]
+    async with FarEnd(board) as far, device_at(far) as device:
+        await device.provision(WANTED)
+        board.written.clear()
+        await device.restart()
+        assert far.commands.count("AT") >= 4  # one at first, two unheard, one answered
+    # What it may have forgotten is written again, and no key.
+    assert board.written == ["CH=NUM,0-2", "LW=DC,OFF", "LW=JDC,OFF", "LW=NET,ON"]
 
 
 @in_memory
@@ -272,12 +270,11 @@ async def test_a_board_that_does_not_come_back_is_silent() -> None:
 async def test_a_restart_ends_a_message_under_way() -> None:
     board = E5Settings()
     board.replies['AT+CMSGHEX="01"'] = b"+CMSGHEX: Start\r\n+CMSGHEX: Wait ACK\r\n"
-    async with FarEnd(board) as far:
-        async with device_at(far) as device, asyncio.TaskGroup() as tasks:
-            sending = tasks.create_task(device.send(b"\x01", confirmed=True))
-            await far.asked('AT+CMSGHEX="01"')
-            await device.restart()
-        assert sending.result().outcome is Outcome.RESTARTED
+    async with FarEnd(board) as far, device_at(far) as device, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(device.send(b"\x01", confirmed=True))
+        await far.asked('AT+CMSGHEX="01"')
+        await device.restart()
+    assert sending.result().outcome is Outcome.RESTARTED
 
 
 @in_memory
@@ -288,12 +285,11 @@ async def test_a_button_restarts_it_and_ends_a_message() -> None:
     async def press() -> None:
         board.deaf = 1
 
-    async with FarEnd(board) as far:
-        async with device_at(far) as device, asyncio.TaskGroup() as tasks:
-            sending = tasks.create_task(device.send(b"\x01"))
-            await far.asked('AT+MSGHEX="01"')
-            await device.restarted_by(press())
-        assert sending.result().outcome is Outcome.RESTARTED
+    async with FarEnd(board) as far, device_at(far) as device, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(device.send(b"\x01"))
+        await far.asked('AT+MSGHEX="01"')
+        await device.restarted_by(press())
+    assert sending.result().outcome is Outcome.RESTARTED
 
 
 @in_memory
@@ -315,14 +311,13 @@ async def test_a_second_message_at_the_same_time_is_refused_at_once() -> None:
     board = E5Settings()
     board.replies['AT+MSGHEX="01"'] = b"+MSGHEX: Start\r\n"
     board.replies['AT+MSGHEX="02"'] = b"+MSGHEX: LoRaWAN modem is busy\r\n"
-    async with FarEnd(board) as far:
-        async with device_at(far) as device, asyncio.TaskGroup() as tasks:
-            sending = tasks.create_task(device.send(b"\x01"))
-            await far.heard("+MSGHEX: Start")
-            with pytest.raises(CommandRefused, match="busy"):
-                await device.send(b"\x02")
-            far.say(b"+MSGHEX: Done\r\n")
-        assert sending.result().outcome is Outcome.SENT
+    async with FarEnd(board) as far, device_at(far) as device, asyncio.TaskGroup() as tasks:
+        sending = tasks.create_task(device.send(b"\x01"))
+        await far.heard("+MSGHEX: Start")
+        with pytest.raises(CommandRefused, match="busy"):
+            await device.send(b"\x02")
+        far.say(b"+MSGHEX: Done\r\n")
+    assert sending.result().outcome is Outcome.SENT
     assert far.commands.count('AT+MSGHEX="02"') == 1
 
 
@@ -334,25 +329,24 @@ async def test_a_message_whose_end_was_not_heard_is_waited_for() -> None:
     board.replies['AT+MSGHEX="01"'] = b"+MSGHEX: Start\r\n"
     busy = b"+MSGHEX: LoRaWAN modem is busy\r\n"
     board.replies['AT+MSGHEX="02"'] = [busy, busy, b"+MSGHEX: Start\r\n+MSGHEX: Done\r\n"]
-    async with FarEnd(board) as far:
-        async with device_at(far) as device:
-            sending = asyncio.ensure_future(device.send(b"\x01"))
-            await far.heard("+MSGHEX: Start")
-            await asyncio.sleep(0.05)
-            far.unplug()
-            with pytest.raises(LineLost):
-                await sending
-            far.plug()
-            await device.returned(2_000_000)
-            async with asyncio.TaskGroup() as tasks:
-                again = tasks.create_task(device.send(b"\x02"))
-                await far.heard("+MSGHEX: LoRaWAN modem is busy")
-            assert again.result().outcome is Outcome.SENT
-            # One that sends nothing and is busy all the same is refused at once.
-            board.replies['AT+MSGHEX="02"'] = busy
-            with pytest.raises(CommandRefused, match="busy"):
-                await device.send(b"\x02")
-        assert far.commands.count('AT+MSGHEX="02"') == 4
+    async with FarEnd(board) as far, device_at(far) as device:
+        sending = asyncio.ensure_future(device.send(b"\x01"))
+        await far.heard("+MSGHEX: Start")
+        await asyncio.sleep(0.05)
+        far.unplug()
+        with pytest.raises(LineLost):
+            await sending
+        far.plug()
+        await device.returned(2_000_000)
+        async with asyncio.TaskGroup() as tasks:
+            again = tasks.create_task(device.send(b"\x02"))
+            await far.heard("+MSGHEX: LoRaWAN modem is busy")
+        assert again.result().outcome is Outcome.SENT
+        # One that sends nothing and is busy all the same is refused at once.
+        board.replies['AT+MSGHEX="02"'] = busy
+        with pytest.raises(CommandRefused, match="busy"):
+            await device.send(b"\x02")
+    assert far.commands.count('AT+MSGHEX="02"') == 4
 
 
 @in_memory

@@ -35,20 +35,19 @@ CFM = {"AT+CFM=0": b"OK\r\n", "AT+CFM=1": b"OK\r\n"}
 
 @in_memory
 async def test_a_device_is_identified_before_anything_else() -> None:
-    with ScriptedBoard() as board:
-        async with board.device() as device:
-            assert await device.identify() == "RUI_4.1.0_RAK3172-H"
-        assert device.firmware == "RUI_4.1.0_RAK3172-H"
-        assert device.version is not None
-        assert device.version.number == (4, 1, 0)
-        assert board.captured[:6] == [
-            ("command", "AT"),
-            ("line", "OK"),
-            ("command", "AT+VER=?"),
-            ("line", "AT+VER=RUI_4.1.0_RAK3172-H"),
-            ("line", "OK"),
-            ("command", "AT+DEVEUI=?"),
-        ]
+    async with ScriptedBoard() as board, board.device() as device:
+        assert await device.identify() == "RUI_4.1.0_RAK3172-H"
+    assert device.firmware == "RUI_4.1.0_RAK3172-H"
+    assert device.version is not None
+    assert device.version.number == (4, 1, 0)
+    assert board.captured[:6] == [
+        ("command", "AT"),
+        ("line", "OK"),
+        ("command", "AT+VER=?"),
+        ("line", "AT+VER=RUI_4.1.0_RAK3172-H"),
+        ("line", "OK"),
+        ("command", "AT+DEVEUI=?"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +67,7 @@ def test_versions_differ(
 
 @in_memory
 async def test_another_dialect_is_refused() -> None:
-    with ScriptedBoard({"AT+VER=?": b"AT+VER=V1.0.4\r\nOK\r\n"}) as board:
+    async with ScriptedBoard({"AT+VER=?": b"AT+VER=V1.0.4\r\nOK\r\n"}) as board:
         async with board.device() as device:
             with pytest.raises(UnknownFirmware, match=r"V1\.0\.4"):
                 await device.identify()
@@ -76,7 +75,7 @@ async def test_another_dialect_is_refused() -> None:
 
 @in_memory
 async def test_another_device_at_this_port_is_refused() -> None:
-    with ScriptedBoard({"AT+DEVEUI=?": b"AT+DEVEUI=AC1F09FFFE000001\r\nOK\r\n"}) as board:
+    async with ScriptedBoard({"AT+DEVEUI=?": b"AT+DEVEUI=AC1F09FFFE000001\r\nOK\r\n"}) as board:
         async with board.device() as device:
             with pytest.raises(WrongDevice, match="AC1F09FFFE000001"):
                 await device.identify()
@@ -85,20 +84,18 @@ async def test_another_device_at_this_port_is_refused() -> None:
 @in_memory
 async def test_echo_is_noticed_and_switched_off_once() -> None:
     script = {"AT": b"AT\n\rOK\r\n", "ATE": b"ATE\n\rOK\r\n"}
-    with ScriptedBoard(script) as board:
-        async with board.device() as device:
-            await device.identify()
-        assert board.commands.count("ATE") == 1
+    async with ScriptedBoard(script) as board, board.device() as device:
+        await device.identify()
+    assert board.commands.count("ATE") == 1
 
 
 @in_memory
 async def test_an_unconfirmed_message_ends_with_tx_done() -> None:
     script = {**CFM, "AT+SEND=7:0102": b"OK\r\n|+EVT:TX_DONE\r\n|+EVT:RX_1:-61:9:UNICAST:10:a1\r\n"}
-    with ScriptedBoard(script) as board:
-        async with board.device() as device:
-            ending = await device.send(b"\x01\x02", port=7)
-        assert ending == Ending(Outcome.SENT, "+EVT:TX_DONE")
-        assert board.commands == ["AT+CFM=0", "AT+SEND=7:0102"]
+    async with ScriptedBoard(script) as board, board.device() as device:
+        ending = await device.send(b"\x01\x02", port=7)
+    assert ending == Ending(Outcome.SENT, "+EVT:TX_DONE")
+    assert board.commands == ["AT+CFM=0", "AT+SEND=7:0102"]
 
 
 @pytest.mark.parametrize(
@@ -112,20 +109,18 @@ async def test_an_unconfirmed_message_ends_with_tx_done() -> None:
 async def test_a_confirmed_message_ends_with_its_verdict(line: bytes, ending: Ending) -> None:
     # Data may come before the verdict or after it; both orders are known.
     said = b"OK\r\n+EVT:RX_1:-61:9:UNICAST:10:a1b2\r\n" + line + b"\r\n"
-    with ScriptedBoard({**CFM, "AT+SEND=2:01": said}) as board:
-        async with board.device() as device:
-            assert await device.send(b"\x01", confirmed=True) == ending
-            assert await device.send(b"\x01", confirmed=True) == ending
-        assert board.commands == ["AT+CFM=1", "AT+SEND=2:01", "AT+SEND=2:01"]
+    async with ScriptedBoard({**CFM, "AT+SEND=2:01": said}) as board, board.device() as device:
+        assert await device.send(b"\x01", confirmed=True) == ending
+        assert await device.send(b"\x01", confirmed=True) == ending
+    assert board.commands == ["AT+CFM=1", "AT+SEND=2:01", "AT+SEND=2:01"]
 
 
 @in_memory
 async def test_an_event_from_before_the_ok_is_not_this_messages() -> None:
     script = {**CFM, "AT+SEND=2:01": b"+EVT:TX_DONE\r\nOK\r\n"}
-    with ScriptedBoard(script) as board:
-        async with board.device(transmission_us=SHORT_US) as device:
-            with pytest.raises(DeviceSilent, match=r"AT\+SEND=2:01"):
-                await device.send(b"\x01")
+    async with ScriptedBoard(script) as board, board.device(transmission_us=SHORT_US) as device:
+        with pytest.raises(DeviceSilent, match=r"AT\+SEND=2:01"):
+            await device.send(b"\x01")
 
 
 @in_memory
@@ -135,21 +130,19 @@ async def test_a_firmware_that_does_not_tell_of_the_end() -> None:
         "AT+SEND=2:01": b"OK\r\n",
         **CFM,
     }
-    with ScriptedBoard(script) as board:
-        async with board.device(transmission_us=SHORT_US) as device:
-            await device.identify()
-            assert await device.send(b"\x01") == Ending(Outcome.UNTOLD)
-            with pytest.raises(DeviceSilent):
-                await device.send(b"\x01", confirmed=True)
+    async with ScriptedBoard(script) as board, board.device(transmission_us=SHORT_US) as device:
+        await device.identify()
+        assert await device.send(b"\x01") == Ending(Outcome.UNTOLD)
+        with pytest.raises(DeviceSilent):
+            await device.send(b"\x01", confirmed=True)
 
 
 @in_memory
 async def test_a_refusal_of_two_lines_is_told_in_full() -> None:
     script = {**CFM, "AT+SEND=2:01": b"Restricted_Wait_9000_ms\r\nAT_BUSY_ERROR\r\n"}
-    with ScriptedBoard(script) as board:
-        async with board.device(restricted_us=SHORT_US) as device:
-            with pytest.raises(CommandRefused, match="Restricted_Wait_9000_ms AT_BUSY_ERROR"):
-                await device.send(b"\x01")
+    async with ScriptedBoard(script) as board, board.device(restricted_us=SHORT_US) as device:
+        with pytest.raises(CommandRefused, match="Restricted_Wait_9000_ms AT_BUSY_ERROR"):
+            await device.send(b"\x01")
 
 
 @in_memory
@@ -159,21 +152,20 @@ async def test_the_empty_frame_after_a_payload_too_long_is_waited_for() -> None:
         f"AT+SEND=2:{'00' * 100}": b"AT_PARAM_ERROR\r\n",
         "AT+SEND=2:01": [b"AT_BUSY_ERROR\r\n", b"OK\r\n|+EVT:TX_DONE\r\n"],
     }
-    with ScriptedBoard(script) as board:
-        async with board.device() as device:
-            with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
-                await device.send(bytes(100))
-            async with asyncio.TaskGroup() as tasks:
-                sending = tasks.create_task(device.send(b"\x01"))
-                await board.asked("AT+SEND=2:01")
-                board.say(b"+EVT:TX_DONE\r\n")  # of the empty frame
-            assert sending.result().outcome is Outcome.SENT
-        assert board.commands.count("AT+SEND=2:01") == 2
+    async with ScriptedBoard(script) as board, board.device() as device:
+        with pytest.raises(CommandRefused, match="AT_PARAM_ERROR"):
+            await device.send(bytes(100))
+        async with asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(device.send(b"\x01"))
+            await board.asked("AT+SEND=2:01")
+            board.say(b"+EVT:TX_DONE\r\n")  # of the empty frame
+        assert sending.result().outcome is Outcome.SENT
+    assert board.commands.count("AT+SEND=2:01") == 2
 
 
 @in_memory
 async def test_a_busy_device_without_such_a_frame_is_refused_at_once() -> None:
-    with ScriptedBoard({**CFM, "AT+SEND=2:01": b"AT_BUSY_ERROR\r\n"}) as board:
+    async with ScriptedBoard({**CFM, "AT+SEND=2:01": b"AT_BUSY_ERROR\r\n"}) as board:
         async with board.device() as device:
             with pytest.raises(CommandRefused, match="AT_BUSY_ERROR"):
                 await device.send(b"\x01")
@@ -182,13 +174,12 @@ async def test_a_busy_device_without_such_a_frame_is_refused_at_once() -> None:
 @pytest.mark.parametrize(("port", "length"), [(0, 1), (224, 1), (2, 0), (2, 251)])
 @in_memory
 async def test_what_no_firmware_takes_is_not_even_sent(port: int, length: int) -> None:
-    with ScriptedBoard() as board:
-        async with board.device() as device:
-            with pytest.raises(ValueError, match="1 to 223"):
-                await device.send(bytes(length), port=port)
-            with pytest.raises(ValueError, match="0 to 7"):
-                await device.set_retries(8)
-        assert board.commands == []
+    async with ScriptedBoard() as board, board.device() as device:
+        with pytest.raises(ValueError, match="1 to 223"):
+            await device.send(bytes(length), port=port)
+        with pytest.raises(ValueError, match="0 to 7"):
+            await device.set_retries(8)
+    assert board.commands == []
 
 
 @pytest.mark.parametrize(
@@ -198,7 +189,7 @@ async def test_what_no_firmware_takes_is_not_even_sent(port: int, length: int) -
 )  # fmt: skip
 @in_memory
 async def test_a_join_ends_with_its_event(event: bytes, joined: bool) -> None:
-    with ScriptedBoard({"AT+JOIN=1:0:8:0": b"OK\r\n|" + event + b"\r\n"}) as board:
+    async with ScriptedBoard({"AT+JOIN=1:0:8:0": b"OK\r\n|" + event + b"\r\n"}) as board:
         async with board.device() as device:
             assert await device.join() is joined
 
@@ -211,32 +202,29 @@ async def test_a_device_in_abp_mode_prints_no_event_and_is_asked(njs: bytes, joi
         "AT+JOIN=1:0:8:0": b"OK\r\n",
         "AT+NJS=?": b"AT+NJS=" + njs + b"\r\nOK\r\n",
     }
-    with ScriptedBoard(script) as board:
-        async with board.device() as device:
-            assert await device.join() is joined
+    async with ScriptedBoard(script) as board, board.device() as device:
+        assert await device.join() is joined
 
 
 @pytest.mark.parametrize("said", [b"", b"OK\r\n"])
 @in_memory
 async def test_a_restart_is_over_at_the_banner_with_or_without_an_ok(said: bytes) -> None:
     banner = b"RAKwireless RAK3172\r\n----\r\n" + BOOT
-    with ScriptedBoard({"ATZ": said + b"|" + banner}) as board:
-        async with board.device() as device:
-            await device.restart()
-        assert board.lines[-1] == "Current Work Mode: LoRaWAN."
+    async with ScriptedBoard({"ATZ": said + b"|" + banner}) as board, board.device() as device:
+        await device.restart()
+    assert board.lines[-1] == "Current Work Mode: LoRaWAN."
 
 
 @in_memory
 async def test_a_restart_without_a_banner_is_silence() -> None:
-    with ScriptedBoard() as board:
-        async with board.device(boot_us=SHORT_US) as device:
-            with pytest.raises(DeviceSilent, match="ATZ"):
-                await device.restart()
+    async with ScriptedBoard() as board, board.device(boot_us=SHORT_US) as device:
+        with pytest.raises(DeviceSilent, match="ATZ"):
+            await device.restart()
 
 
 @in_memory
 async def test_a_device_that_answers_nothing_is_silent() -> None:
-    with ScriptedBoard({"AT": b""}) as board:
+    async with ScriptedBoard({"AT": b""}) as board:
         board.script["AT"] = b"half a li"
         async with board.device(reply_us=SHORT_US) as device:
             with pytest.raises(DeviceSilent, match="no answer to AT within 200000 us"):
@@ -246,20 +234,19 @@ async def test_a_device_that_answers_nothing_is_silent() -> None:
 @in_memory
 async def test_a_reply_that_comes_too_late_is_not_the_next_commands() -> None:
     script: dict[str, bytes | list[bytes]] = {**CFM, "AT+RETY=3": b"", "AT+RETY=9": b""}
-    with ScriptedBoard(script) as board:
-        async with board.device(reply_us=1_000_000) as device:
-            with pytest.raises(DeviceSilent):
-                await device.set_retries(3)
-            # The OK of AT+RETY=3 arrives while the next command is already under way.
-            board.script["AT+VER=?"] = b"OK\r\n|AT+VER=RUI_4.1.0_RAK3172-H\r\nOK\r\n"
-            board.script["AT+RETY=2"] = b"AT_ERROR\r\n"
-            with pytest.raises(CommandRefused, match="AT_ERROR"):
-                await device.set_retries(2)
+    async with ScriptedBoard(script) as board, board.device(reply_us=1_000_000) as device:
+        with pytest.raises(DeviceSilent):
+            await device.set_retries(3)
+        # The OK of AT+RETY=3 arrives while the next command is already under way.
+        board.script["AT+VER=?"] = b"OK\r\n|AT+VER=RUI_4.1.0_RAK3172-H\r\nOK\r\n"
+        board.script["AT+RETY=2"] = b"AT_ERROR\r\n"
+        with pytest.raises(CommandRefused, match="AT_ERROR"):
+            await device.set_retries(2)
 
 
 @in_memory
 async def test_a_reboot_in_the_middle_of_a_reply_is_recognised() -> None:
-    with ScriptedBoard({"AT+VER=?": b"AT+VER=RUI_4|" + BOOT}) as board:
+    async with ScriptedBoard({"AT+VER=?": b"AT+VER=RUI_4|" + BOOT}) as board:
         async with board.device() as device:
             with pytest.raises(DeviceRestarted, match=r"Current Work Mode: LoRaWAN\."):
                 await device.identify()
@@ -270,72 +257,65 @@ async def test_a_reboot_in_the_middle_of_a_reply_is_recognised() -> None:
 @pytest.mark.parametrize("said", [BOOT, b"OK\r\n|" + BOOT])
 @in_memory
 async def test_a_reboot_ends_a_message(said: bytes) -> None:
-    with ScriptedBoard({**CFM, "AT+SEND=2:01": said}) as board:
-        async with board.device() as device:
-            assert (await device.send(b"\x01")).outcome is Outcome.RESTARTED
-            await device.send(b"\x01")
-        # Nobody knows what the device remembers: the mode is set again.
-        assert board.commands == ["AT+CFM=0", "AT+SEND=2:01"] * 2
+    async with ScriptedBoard({**CFM, "AT+SEND=2:01": said}) as board, board.device() as device:
+        assert (await device.send(b"\x01")).outcome is Outcome.RESTARTED
+        await device.send(b"\x01")
+    # Nobody knows what the device remembers: the mode is set again.
+    assert board.commands == ["AT+CFM=0", "AT+SEND=2:01"] * 2
 
 
 @in_memory
 async def test_a_reboot_ends_a_join() -> None:
-    with ScriptedBoard({"AT+JOIN=1:0:8:0": b"OK\r\n" + BOOT}) as board:
+    async with ScriptedBoard({"AT+JOIN=1:0:8:0": b"OK\r\n" + BOOT}) as board:
         async with board.device() as device:
             assert await device.join() is False
 
 
 @in_memory
 async def test_a_reboot_that_nobody_waited_for_is_captured() -> None:
-    with ScriptedBoard() as board:
-        async with board.device() as device:
-            await device.identify()
-            board.say(BOOT)
-            await board.heard("Current Work Mode: LoRaWAN.")
-            await device.identify()
-        assert "Current Work Mode: LoRaWAN." in board.lines
+    async with ScriptedBoard() as board, board.device() as device:
+        await device.identify()
+        board.say(BOOT)
+        await board.heard("Current Work Mode: LoRaWAN.")
+        await device.identify()
+    assert "Current Work Mode: LoRaWAN." in board.lines
 
 
 @in_memory
 async def test_noise_before_an_answer_does_no_harm() -> None:
     script = {**CFM, "AT+SEND=2:01": b"\x00\xff\xfe|OK\r\n\x80\r\n|\xff+EVT:TX_DONE\r\n"}
-    with ScriptedBoard(script) as board:
-        async with board.device() as device:
-            assert (await device.send(b"\x01")).outcome is Outcome.SENT
+    async with ScriptedBoard(script) as board, board.device() as device:
+        assert (await device.send(b"\x01")).outcome is Outcome.SENT
 
 
 @in_memory
 async def test_a_question_is_asked_again_when_its_answer_was_unreadable() -> None:
     good = b"AT+VER=RUI_4.1.0_RAK3172-H\r\nOK\r\n"
     script: dict[str, bytes | list[bytes]] = {"AT+VER=?": [b"A\xff+V\xffR=?\r\nOK\r\n", good]}
-    with ScriptedBoard(script) as board:
-        async with board.device() as device:
-            assert await device.identify() == "RUI_4.1.0_RAK3172-H"
+    async with ScriptedBoard(script) as board, board.device() as device:
+        assert await device.identify() == "RUI_4.1.0_RAK3172-H"
         board.script["AT+VER=?"] = b"OK\r\n"
-        async with board.device() as device:
-            with pytest.raises(DeviceSilent, match=r"no value in its answers to AT\+VER"):
-                await device.identify()
+        with pytest.raises(DeviceSilent, match=r"no value in its answers to AT\+VER"):
+            await device.identify()
 
 
 @in_memory
 async def test_a_locked_console_refuses_and_says_so() -> None:
-    with ScriptedBoard({"AT": b"COMMAND_LOCKED\r\n"}) as board:
-        async with board.device() as device:
-            with pytest.raises(CommandRefused, match="COMMAND_LOCKED"):
-                await device.identify()
+    async with ScriptedBoard({"AT": b"COMMAND_LOCKED\r\n"}) as board, board.device() as device:
+        with pytest.raises(CommandRefused, match="COMMAND_LOCKED"):
+            await device.identify()
 
 
 @in_memory
 async def test_an_unplugged_board_ends_what_is_under_way_and_all_that_follows() -> None:
-    with ScriptedBoard({**CFM, "AT+SEND=2:01": b"OK\r\n"}) as board:
-        async with board.device() as device:
-            sending = asyncio.ensure_future(device.send(b"\x01"))
-            await board.asked("AT+SEND=2:01")
-            board.unplug()
-            with pytest.raises(LineLost, match="unplugged or closed"):
-                await sending
-            with pytest.raises(LineLost, match="unplugged or closed"):
-                await device.identify()
+    async with ScriptedBoard({**CFM, "AT+SEND=2:01": b"OK\r\n"}) as board, board.device() as device:
+        sending = asyncio.ensure_future(device.send(b"\x01"))
+        await board.asked("AT+SEND=2:01")
+        board.unplug()
+        with pytest.raises(LineLost, match="unplugged or closed"):
+            await sending
+        with pytest.raises(LineLost, match="unplugged or closed"):
+            await device.identify()
 
 
 @in_memory
@@ -346,29 +326,28 @@ async def test_keys_are_never_captured() -> None:
         "AT+NWKSKEY=?": b"AT+NW" + key[:15].encode() + b"\xff" + key[16:].encode() + b"\r\nOK\r\n",
         "AT+APPSKEY=?": b"AT+APPSKEY=" + key.encode() + b"\r\nOK\r\n",
     }
-    with ScriptedBoard(script) as board:
-        async with board.device() as device:
-            with pytest.raises(CommandRefused) as refused:
-                await device.write("AT+APPKEY", key)
-            with pytest.raises(DeviceSilent) as silent:
-                await device.ask("AT+NWKSKEY")
-            assert await device.ask("AT+APPSKEY") == key
-        told = f"{board.captured} {refused.value} {silent.value}"
-        assert key[:8] not in told
-        assert key[16:] not in told
-        assert ("command", "AT+APPKEY=***") in board.captured
+    async with ScriptedBoard(script) as board, board.device() as device:
+        with pytest.raises(CommandRefused) as refused:
+            await device.write("AT+APPKEY", key)
+        with pytest.raises(DeviceSilent) as silent:
+            await device.ask("AT+NWKSKEY")
+        assert await device.ask("AT+APPSKEY") == key
+    told = f"{board.captured} {refused.value} {silent.value}"
+    assert key[:8] not in told
+    assert key[16:] not in told
+    assert ("command", "AT+APPKEY=***") in board.captured
 
 
 @in_memory
 async def test_what_the_caller_raises_comes_out_as_it_is() -> None:
-    with ScriptedBoard() as board, pytest.raises(KeyError):
-        async with board.device():
+    with pytest.raises(KeyError):
+        async with ScriptedBoard() as board, board.device():
             raise KeyError("mine")
 
 
 @in_memory
 async def test_only_what_it_knows_of_itself_is_believed() -> None:
-    with ScriptedBoard({"AT+DEVEUI=?": b"AT+DEVEUI=nonsense\r\nOK\r\n"}) as board:
+    async with ScriptedBoard({"AT+DEVEUI=?": b"AT+DEVEUI=nonsense\r\nOK\r\n"}) as board:
         async with board.device() as device:
             with pytest.raises(WrongDevice, match="nonsense"):
                 await device.identify()
@@ -389,20 +368,19 @@ def device_at(far: FarEnd) -> Rui3Device:
 @in_memory
 async def test_only_what_differs_is_written_and_the_second_time_nothing() -> None:
     board = Rui3Settings()
-    async with FarEnd(board) as far:
-        async with device_at(far) as device:
-            assert await device.provision(WANTED) == (
-                "APPEUI", "APPKEY", "ADR", "DR", "TXP", "DCS", "JOIN"
-            )  # fmt: skip
-            assert board.written == [
-                "APPEUI=70B3D57ED0000000", f"APPKEY={APP_KEY.hex().upper()}", "ADR=0", "DR=5",
-                "TXP=1", "DCS=0", "JOIN=0:0:8:0",
-            ]  # fmt: skip
-            board.written.clear()
-            assert await device.provision(WANTED) == ()
-            assert board.written == []
-        assert board.starts == 0
-        assert APP_KEY.hex().upper() not in str(far.captured)
+    async with FarEnd(board) as far, device_at(far) as device:
+        assert await device.provision(WANTED) == (
+            "APPEUI", "APPKEY", "ADR", "DR", "TXP", "DCS", "JOIN"
+        )  # fmt: skip
+        assert board.written == [
+            "APPEUI=70B3D57ED0000000", f"APPKEY={APP_KEY.hex().upper()}", "ADR=0", "DR=5",
+            "TXP=1", "DCS=0", "JOIN=0:0:8:0",
+        ]  # fmt: skip
+        board.written.clear()
+        assert await device.provision(WANTED) == ()
+        assert board.written == []
+    assert board.starts == 0
+    assert APP_KEY.hex().upper() not in str(far.captured)
 
 
 @in_memory
@@ -430,14 +408,13 @@ async def test_the_action_in_the_parameters_of_a_join_is_none_of_them() -> None:
 @in_memory
 async def test_the_session_of_abp_is_complete_after_a_restart_only() -> None:
     board = Rui3Settings()
-    async with FarEnd(board) as far:
-        async with device_at(far) as device:
-            written = await device.provision(replace(WANTED, activation=ABP))
-            assert written[:4] == ("NJM", "DEVADDR", "NWKSKEY", "APPSKEY")
-            assert board.starts == 1
-            assert far.commands.index("ATZ") > far.commands.index("AT+DEVADDR=26011F42")
-            assert await device.provision(replace(WANTED, activation=ABP)) == ()
+    async with FarEnd(board) as far, device_at(far) as device:
+        written = await device.provision(replace(WANTED, activation=ABP))
+        assert written[:4] == ("NJM", "DEVADDR", "NWKSKEY", "APPSKEY")
         assert board.starts == 1
+        assert far.commands.index("ATZ") > far.commands.index("AT+DEVADDR=26011F42")
+        assert await device.provision(replace(WANTED, activation=ABP)) == ()
+    assert board.starts == 1
 
 
 @in_memory

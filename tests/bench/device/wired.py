@@ -140,10 +140,10 @@ class ScriptedBoard:
         self._captures: dict[str, asyncio.Event] = {}
         self._line = MemoryLine(self._readable)
 
-    def __enter__(self) -> "ScriptedBoard":
+    async def __aenter__(self) -> "ScriptedBoard":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.unplug()
 
     def device(self, **deadlines: int) -> Rui3Device:
