@@ -22,7 +22,7 @@ COMMANDS: dict[str, str] = {
     "import": "run.import_captures",
     "score": "report.score",
     "report": "report.report",
-    "timeline": "timeline.timeline",
+    "timeline": "report.timeline",
     "nights": "nights.nights",
     "history": "nights.history",
     "compare": "nights.compare",
