@@ -16,6 +16,7 @@ from time import monotonic
 from types import coroutine
 from typing import Any, TypeVar
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Utc = Callable[[], datetime]
 Result = TypeVar("Result")
 
@@ -61,6 +62,11 @@ def utc_counted_from(start: datetime) -> Utc:
         return start + timedelta(microseconds=now_us())
 
     return utc
+
+
+def since_1970_us(at: datetime) -> int:
+    """The microseconds since 1970; a time that names no zone is UTC."""
+    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
 
 
 def utc_of_this_host() -> datetime:

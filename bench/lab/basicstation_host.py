@@ -4,13 +4,13 @@ import asyncio
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from bench.lab.inventory.entries import GatewayEntry, GatewayKind
-from lns.clock import utc_of_this_host
+from bench.lab.power import said_by
+from lns.clock import EPOCH, utc_of_this_host
 from lns.complaints import printable
 from lns.lorawan.identifiers import Eui, eui
 
@@ -63,17 +63,11 @@ class GatewayShell:
                 f"{self.name}: there is no program {command[0]}; install openssh-client"
             ) from None
         try:
-            async with asyncio.timeout(limit_us / 1_000_000):
-                output, complaint = await process.communicate(stdin)
+            output, complaint = await said_by(process, limit_us, stdin)
         except TimeoutError:
             raise GatewayFailed(
                 f"{self.name}: no end of {words.split(';')[0]!r} within {limit_us // 1_000_000} s"
             ) from None
-        finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
         if process.returncode:
             raise GatewayFailed(self._why(process.returncode, complaint or output))
         return output.decode("utf-8", "replace")
@@ -347,7 +341,6 @@ def _eui(text: str) -> Eui | None:
 
 
 LINES_MAX = 2000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOCK = "date +%s.%N"
 # A station writes the file that station.conf names; one that an emulated lab started, `log`.
 _LOG_FILE = (
@@ -431,7 +424,7 @@ def _line(text: str, ahead_us: int) -> LogLine:
 def _at(text: str) -> datetime:
     seconds, _, fraction = text.strip().partition(".")
     micros = int(fraction[:6].ljust(6, "0"))
-    return _EPOCH + timedelta(seconds=int(seconds), microseconds=micros)
+    return EPOCH + timedelta(seconds=int(seconds), microseconds=micros)
 
 
 def _own(text: str) -> datetime:

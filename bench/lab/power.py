@@ -111,23 +111,31 @@ async def run_command(name: str, command: Sequence[str], limit_us: int = _COMMAN
     except OSError as error:
         raise PowerFailed(f"{name}: {command[0]} cannot be run: {error.strerror}") from None
     try:
-        async with asyncio.timeout(limit_us / 1_000_000):
-            output, _ = await process.communicate()
+        output, _ = await said_by(process, limit_us)
     except TimeoutError:
         raise PowerFailed(
             f"{name}: `{' '.join(command)}` has not ended after {limit_us // 1_000_000} s"
         ) from None
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
     said = " ".join(output.decode("utf-8", "replace").split())
     if process.returncode:
         raise PowerFailed(
             f"{name}: `{' '.join(command)}` ended with {process.returncode}: {said[-_SAID_MAX:]}"
         )
     return said
+
+
+async def said_by(
+    process: asyncio.subprocess.Process, limit_us: int, stdin: bytes | None = None
+) -> tuple[bytes, bytes]:
+    """What a process says on its streams until it ends; TimeoutError, and then it is killed."""
+    try:
+        async with asyncio.timeout(limit_us / 1_000_000):
+            return await process.communicate(stdin)
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
 
 
 class CommandSwitch(_OnOff):

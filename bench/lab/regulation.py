@@ -5,9 +5,10 @@ import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
+from lns.clock import since_1970_us
 from lns.lorawan.region import DutyCycleBand, Region
 
 HOUR_US = 3_600_000_000
@@ -122,10 +123,6 @@ def _within_us(booked: deque[_Booked], since_us: int, until_us: int) -> int:
     return sum(max(span_us, 0) for span_us in spans)
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
-
-
 @dataclass(frozen=True, slots=True)
 class _Line:
     transmitter: str
@@ -146,7 +143,7 @@ class LastingLedger(AirtimeLedger):
     ) -> None:
         super().__init__(region, conducted=conducted)
         self._file = file
-        utc_us = (utc - _EPOCH) // _MICROSECOND
+        utc_us = since_1970_us(utc)
         self._ahead_us = utc_us - now_us
         kept = [line for line in _read(file) if line.start_utc_us > utc_us - 2 * HOUR_US]
         # A wall clock that was set back must not make a transmission one of tomorrow.

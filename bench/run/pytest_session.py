@@ -201,24 +201,25 @@ class ScenarioSession:
         record = self.record
         lines = [f"not played {title.case}: {why}" for title, why in record.not_played]
         if record.folder is None:
-            lacking = ", ".join(sorted({name for _, names in record.left_out for name in names}))
-            left_out = f"left out   {len(record.left_out)} (the {record.rig} rig has no: {lacking})"
-            return [*lines, left_out] if lacking else lines
+            return lines + _left_out(record.rig, [names for _, names in record.left_out])
         words = ", ".join(f"{count} {word}" for word, count in sorted(record.verdicts.items()))
         lines.append(f"verdicts   {words}")
         named = {title.case for title, _ in record.not_played}
         of_rig = [names for title, names in record.left_out if title.case not in named]
         if named:
             lines.append(f"not played {len(named)}, named above")
-        if of_rig:
-            missing = ", ".join(sorted({name for names in of_rig for name in names}))
-            lines.append(f"left out   {len(of_rig)} (the {record.rig} rig has no: {missing})")
+        lines += _left_out(record.rig, of_rig)
         lines.append(f"captures   {record.folder}")
         if self._ending is not None and self._ending[0] is Ending.INTERRUPTED:
             lines.append("the run was interrupted: what it has played so far is in the captures")
         given = [without_login(argument) for argument in self._arguments]
         lines.append(f"repeat it  pytest {shlex.join([*given, '--seed', str(record.seed)])}")
         return lines
+
+
+def _left_out(rig: str, lacking: Sequence[Sequence[str]]) -> list[str]:
+    names = ", ".join(sorted({name for names in lacking for name in names}))
+    return [f"left out   {len(lacking)} (the {rig} rig has no: {names})"] if names else []
 
 
 def arguments_of(config: pytest.Config) -> tuple[str, ...]:

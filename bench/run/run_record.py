@@ -190,20 +190,11 @@ def plan_of(arguments: Sequence[str], *, retention_s: int) -> Plan:
     source = str(Path(bench.__path__[0]).resolve().parent)
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     with tempfile.TemporaryDirectory(prefix="lorabench-plan-") as folder:
-        last = ["--rig", "plan", "--retention", str(retention_s), "--capture-dir", folder]
+        last = ["-q", "--no-header", "--rig", "plan"]
         if any(argument.startswith(("-n", "--numprocesses")) for argument in arguments):
             last.append("-n0")  # one dry run is enough
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "lorabench",
-            *arguments,
-            *last,
-            "-q",
-            "--no-header",
-        ]
+        last += ["--retention", str(retention_s), "--capture-dir", folder]
+        command = [sys.executable, "-m", "pytest", "-p", "lorabench", *arguments, *last]
         try:
             done = subprocess.run(
                 command,

@@ -22,7 +22,7 @@ The server begins with the counter before the first one of the session.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
 from random import Random
@@ -44,6 +44,7 @@ from bench.traffic.recording import (
     Uplink,
     observed,
 )
+from lns.clock import since_1970_us
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui, dev_addr, eui
@@ -54,8 +55,6 @@ BACKHAUL_US = (5_000, 400_000)
 CLOCK_WRONG_US = 2_000_000
 _FIRST_DEV_ADDR = 0x26000001
 _EUI_DIGITS = 16
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class _RxInfo(Struct):
@@ -246,8 +245,7 @@ def _told_us(entry: _RxInfo, archived_us: int) -> int | None:
     """When a gateway heard the frame, µs since 1970; None if its clock cannot be believed."""
     if entry.time is None:
         return None
-    time = entry.time if entry.time.tzinfo else entry.time.replace(tzinfo=UTC)
-    told_us = (time - _EPOCH) // _MICROSECOND
+    told_us = since_1970_us(entry.time)
     return told_us if abs(told_us - archived_us) <= CLOCK_WRONG_US else None
 
 

@@ -17,7 +17,7 @@ Only uplinks are played; the FCnt on the wire is taken for the whole counter.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -34,6 +34,7 @@ from bench.traffic.recording import (
     notice_of,
     observed,
 )
+from lns.clock import since_1970_us
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.lorawan.region import EU868, data_rate
@@ -86,13 +87,9 @@ def _step_us(before: Stamp, stamp: Stamp) -> int:
 def _wall_us(text: str) -> int:
     # Python's logging writes "2020-08-11 22:17:31,291", others a dot or a T.
     try:
-        wall = datetime.fromisoformat(text.replace(",", "."))
+        return since_1970_us(datetime.fromisoformat(text.replace(",", ".")))
     except ValueError:
         raise ValueError(f"`t` is no time: {text!r}") from None
-    if wall.tzinfo is None:
-        wall = wall.replace(tzinfo=UTC)
-    since = wall - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 FORMAT = "LoRaWAN conformance logs"

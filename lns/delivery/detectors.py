@@ -12,20 +12,19 @@ done.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
+from lns.clock import EPOCH, since_1970_us
 from lns.delivery.incoming import Incoming
 from lns.store.inbox_store import Entries, Mark, Place, Table
 
 MIN_MSG_TIME = "min_msg_time_us"
 TOPIC = "lorawan/+/min_msg_time"
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def topic_of(lns: str) -> str:
@@ -49,7 +48,7 @@ _decode = msgspec.json.Decoder(Statement).decode
 
 def statement(lns: str, min_msg_us: int, retry_us: int) -> bytes:
     """The statement as JSON in UTF-8; times in µs, since 1970 (UTC)."""
-    at = _EPOCH + timedelta(milliseconds=min_msg_us // 1000)
+    at = EPOCH + timedelta(milliseconds=min_msg_us // 1000)
     return msgspec.json.encode(Statement(lns, at, retry_us // 1_000_000))
 
 
@@ -61,7 +60,7 @@ def time_us(text: str) -> int | None:
     if text.replace(".", "", 1).isdecimal():
         whole, _, fraction = text.partition(".")
         return int(whole) * 1_000_000 + int(fraction[:6].ljust(6, "0"))
-    return _us(datetime.fromisoformat(text))
+    return since_1970_us(datetime.fromisoformat(text))
 
 
 class MinMsgTime:
@@ -91,7 +90,7 @@ class MinMsgTime:
         except msgspec.DecodeError:
             at_us = time_us(payload.decode())
         else:
-            at_us = _us(said.min_msg_time)
+            at_us = since_1970_us(said.min_msg_time)
             self._retries(topic, said.retry_max_s * 1_000_000)
         if at_us is not None:
             self._said[topic] = at_us
@@ -109,10 +108,6 @@ class MinMsgTime:
 def known_us(numbers: Mapping[str, int]) -> int | None:
     """What a store has kept, by its numbers."""
     return numbers.get(MIN_MSG_TIME) or None
-
-
-def _us(at: datetime) -> int:
-    return ((at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
 
 DAY_US = 86_400_000_000

@@ -13,14 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from inspect import isawaitable
 from pathlib import Path
 from typing import Any, ClassVar
 
 from msgspec import Struct
 
-from lns.clock import StoreUnavailable, Trouble, now_us, utc_of_this_host
+from lns.clock import StoreUnavailable, Trouble, now_us, since_1970_us, utc_of_this_host
 from lns.delivery.detectors import NUM_DUP_MSGS_RCVD, PERFORMS, Detector, Detectors, Duplicate
 from lns.delivery.effect import Effect, EffectUnavailable, Handle, effect_of
 from lns.delivery.incoming import Incoming, Offered, Stream, Unfit, Unreadable, WaitingMessages
@@ -344,12 +343,11 @@ _SETTLING = Place(Table.WINDOW, "")  # no message has an empty id
 _AGAIN_US = 500_000  # a store that is away is asked again after this
 _ELSEWHERE_US = 100_000  # so is one where another consumer has a message
 _LEAVE_US = 10_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def utc_us() -> int:
     """The wall clock of this host, in µs since 1970."""
-    return (utc_of_this_host() - _EPOCH) // timedelta(microseconds=1)
+    return since_1970_us(utc_of_this_host())
 
 
 class Inbox:

@@ -11,7 +11,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from heapq import heappop, heappush
 from itertools import groupby
 from operator import attrgetter
@@ -21,13 +21,13 @@ from sqlite3 import Connection
 import msgspec
 from msgspec import Struct
 
+from lns.clock import since_1970_us
 from lns.delivery.mqtt_session import BackOff
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable, remove_duplicates_key
 from lns.store.sqlite import FileUnusable, Kind, SqliteFile, beside, look
 
 MESSAGES_MAX = 100_000
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
@@ -112,7 +112,7 @@ class Entry:
             received_at = _decode_time(self.body).received_at
         except msgspec.DecodeError:
             return None
-        return None if received_at is None else (received_at - _EPOCH) // timedelta(microseconds=1)
+        return None if received_at is None else since_1970_us(received_at)
 
 
 class _Body(Struct):
