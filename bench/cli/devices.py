@@ -3,7 +3,8 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,15 +106,11 @@ async def _identified(rows: Sequence[Row]) -> list[Row]:
 async def _asked(row: Row) -> Row:
     if row.trouble or row.port is None:
         return row
-    trouble, found = "", None
     try:
         found = await who_is_there(row.port)
     except PortUnavailable as unavailable:
-        trouble = str(unavailable)
-    else:
-        trouble = _not_ours(row, found)
-    firmware = found.firmware if found else None
-    return Row(row.radio, row.dev_eui, row.port, trouble, firmware)
+        return replace(row, trouble=str(unavailable))
+    return replace(row, trouble=_not_ours(row, found), firmware=found.firmware if found else None)
 
 
 def _not_ours(row: Row, found: Found | None) -> str:
@@ -146,18 +143,11 @@ def _discover(bench: Path, ports: Sequence[str] | None, *, as_json: bool, shown:
     if not paths:
         raise BenchBroken(_NOTHING)
     inventory = inventory_of(bench) if bench.exists() else None
-    if inventory is None:
+    with nullcontext() if inventory is None else bench_taken(inventory):
         answers = asyncio.run(_who(paths, shown=shown))
-    else:
-        with bench_taken(inventory):
-            answers = asyncio.run(_who(paths, shown=shown))
     known = {} if inventory is None else {e.dev_eui: e.name for e in inventory.devices}
-    entries = [
-        _entry(number, found, usb)
-        for number, found in enumerate(
-            (one for one in answers if isinstance(one, Found) and one.dialect), 1
-        )
-    ]
+    boards_found = [one for one in answers if isinstance(one, Found) and one.dialect]
+    entries = [_entry(number, found, usb) for number, found in enumerate(boards_found, 1)]
     lines = [*_comments(paths, answers, known)]
     if entries:
         lines += ["", _REPLAYER, "", _entries_text(entries).rstrip()]
