@@ -398,6 +398,23 @@ async def test_a_script_that_was_forgotten_is_sent_again(tmp_path: Path) -> None
         assert calls == [3, 2]  # by its digest, unknown, whole
 
 
+@pytest.mark.fault("store", "cut / restarted")
+@on_a_loop
+async def test_a_server_that_restarted_is_sent_a_script_whole_at_once(tmp_path: Path) -> None:
+    async with valkey_at(tmp_path) as server:
+        there = RedisServer("127.0.0.1", server.port)
+        async with RedisClaims(there, patience_us=BUSY_HOST_US) as claims:
+            for f_cnt in range(2):
+                bid = Bid(lns="lns-a", dev_eui=ALPHA, dev_addr=DEV_ADDR, f_cnt=f_cnt)
+                assert (await claims.claim(bid)).owner == "lns-a"
+                await server.kill()
+                await server.start()
+            assert (await claims.claim(bid)).owner == "lns-a"
+        runs = await told(server.port, "INFO", "commandstats")
+        assert runs["cmdstat_eval"]["calls"] == 1
+        assert "cmdstat_evalsha" not in runs
+
+
 @on_a_loop
 async def test_one_refused_command_takes_nobody_with_it(tmp_path: Path) -> None:
     async with valkey_at(tmp_path) as server, store_at(server.port) as store:

@@ -13,7 +13,7 @@ from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import RedisServer, redis_server
+from lns.store.redis_wire import RedisServer, RedisWire, redis_server
 from tests.lns.served_network import DEV_ADDR, KEYS
 from tests.lns.store.replicated import pair_in, told
 from tests.looped import on_a_loop
@@ -84,6 +84,12 @@ async def test_what_no_sentinel_knows_is_away(tmp_path: Path) -> None:
             with pytest.raises(StoreUnavailable, match="no Sentinel knows a master of another"):
                 await owner(claims, "lns-a", 10)
         for sentinel in pair.sentinels:
+            sentinel.pause()
+        # To look for them takes half of the patience: who says nothing is told from a slow master.
+        async with claims_at(pair.url, 2_000_000) as claims:
+            with pytest.raises(StoreUnavailable, match="no Sentinel knows a master of the-sto"):
+                await owner(claims, "lns-a", 10)
+        for sentinel in pair.sentinels:
             await sentinel.kill()
         async with claims_at(pair.url) as claims:
             with pytest.raises(StoreUnavailable, match="no Sentinel knows a master of the-sto"):
@@ -140,6 +146,22 @@ async def test_a_server_that_is_the_only_one_is_asked_again_what_it_refused(tmp_
                 assert relay.connections > before
             await told(pair.second, "REPLICAOF", "NO", "ONE")
             assert await owner(claims, "lns-a", 10) == ("lns-a", 0)
+
+
+@on_a_loop
+async def test_a_replica_that_answers_some_commands_is_left_for_those_that_it_refuses(
+    tmp_path: Path,
+) -> None:
+    async with (
+        pair_in(tmp_path, watched=False) as pair,
+        Relay("127.0.0.1", pair.second.port) as relay,
+    ):
+        wire = RedisWire(RedisServer("127.0.0.1", relay.port), patience_us=PATIENCE_US)
+        assert await wire.do("GET", "name") is None
+        with pytest.raises(StoreUnavailable, match=r"refuses: .*read only replica"):
+            await wire.do_together(("GET", "name"), ("SET", "name", "value"))
+        assert relay.connections == 2
+        await wire.close()
 
 
 @on_a_loop
