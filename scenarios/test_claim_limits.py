@@ -375,13 +375,15 @@ async def test_what_a_server_takes_over_and_cannot_deliver_costs_no_answer(rig, 
 
 
 @pytest.mark.requires("slow application")
-async def test_what_was_given_back_is_new_for_another_server_after_a_minute_too(rig, strategy):
+async def test_what_was_given_back_is_new_for_another_server_after_a_minute_too(
+    rig, strategy, confirmed
+):
     """Nobody remembers the frame any more but the session of the server that was told of it."""
     rig.put_on("lns-b", "east")
     device = rig.provision("slow", f_cnt=10, strategy=strategy)
     await rig.start()
     rig.delay_upstream(seconds(15))
-    frame = await rig.craft(device, confirmed=True)
+    frame = await rig.craft(device, confirmed=confirmed)
     await tell(rig, frame, "west", "east")
     await rig.wait(seconds(75))
     await tell(rig, frame, "east")
