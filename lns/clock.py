@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import local
-from time import monotonic
+from time import monotonic_ns
 from types import coroutine
 from typing import Any, TypeVar
 
@@ -33,7 +33,7 @@ def of_the_running_loop() -> int:
 
 def monotonic_us() -> int:
     """The time of every loop of asyncio itself."""
-    return round(monotonic() * 1_000_000)
+    return monotonic_ns() // 1000
 
 
 class _Here(local):

@@ -37,6 +37,7 @@ from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
 from lns.lorawan.frame import Data, JoinRequest, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
+from lns.station.messages import Jreq, Updf
 from lns.station.protocol import (
     LinkClosed,
     Passed,
@@ -46,15 +47,17 @@ from lns.station.protocol import (
     StationProtocol,
     TextLink,
     Transmitted,
-    Uplink,
     Versioned,
     XtimeSample,
+    reception_of,
 )
 from lns.uplink.data import Uplinks
 from lns.uplink.join import Joins
 from lns.uplink.registry import EndDevice, Registry, SessionStore
 
 log = logging.getLogger(__name__)
+
+_HEARD = (Updf, Jreq)
 
 
 class NetworkServer:
@@ -178,7 +181,7 @@ class NetworkServer:
                 arrived_us = now_us()
                 connection.protocol.receive_text(text)
                 for event in connection.protocol.events_received():
-                    if isinstance(event, Uplink):
+                    if isinstance(event, _HEARD):
                         return self._receive(_reception(connection, event, arrived_us))
                     try:
                         self._note(connection, event, arrived_us)
@@ -273,20 +276,8 @@ class NetworkServer:
         self._record(Evicted(lns=self.lns, key=key, silent_us=eviction.silent_us))
 
 
-def _reception(connection: Connection, uplink: Uplink, arrived_us: int) -> Reception:
-    clock = connection.clock
-    heard_us = clock.sample(uplink.xtime, arrived_us)
-    connection.heard_of(uplink.xtime)
-    return Reception(
-        station=connection.station,
-        phy=uplink.phy,
-        dr=uplink.dr,
-        freq_hz=uplink.freq_hz,
-        rssi_dbm=uplink.rssi_dbm,
-        snr_db=uplink.snr_db,
-        xtime=uplink.xtime,
-        rctx=uplink.rctx,
-        arrived_us=arrived_us,
-        heard_us=heard_us,
-        gps_us=uplink.gps_us,
-    )
+def _reception(connection: Connection, message: Updf | Jreq, arrived_us: int) -> Reception:
+    xtime = message.upinfo.xtime
+    heard_us = connection.clock.sample(xtime, arrived_us)
+    connection.heard_of(xtime)
+    return reception_of(message, connection.station, arrived_us=arrived_us, heard_us=heard_us)

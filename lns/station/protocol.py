@@ -68,22 +68,6 @@ class Versioned:
     features: tuple[str, ...]
 
 
-class Uplink(Struct, frozen=True, gc=False):
-    """A frame that a station heard; `xtime` 0 = not told.
-
-    `gps_us` is its end in GPS time, 0 where the station does not know it.
-    """
-
-    phy: bytes
-    dr: int
-    freq_hz: int
-    xtime: int
-    rctx: int
-    rssi_dbm: float
-    snr_db: float
-    gps_us: int = 0
-
-
 @dataclass(frozen=True, slots=True)
 class Transmitted:
     """A downlink is on the air; `xtime` is its start on the station's clock."""
@@ -140,7 +124,7 @@ class TimeTold:
 
 
 Event = (
-    Versioned | Uplink | Transmitted | XtimeSample | Rejected | Passed
+    Versioned | Updf | Jreq | Transmitted | XtimeSample | Rejected | Passed
     | Configured | DownlinkWanted | TimeTold
 )  # fmt: skip
 
@@ -229,7 +213,7 @@ class StationProtocol:
     def _receive_up(self, text: str) -> None:
         match parse_up(text):
             case Updf() | Jreq() as uplink:
-                self._events.append(_uplink(uplink))
+                self._events.append(uplink)
             case Malformed(why, msgtype) as malformed:
                 self._events.append(Rejected(why, msgtype or "", malformed.is_reception))
             case Dntxed() as sent:
@@ -297,20 +281,6 @@ def gps_time_us(utc: datetime) -> int:
     return seconds * 1_000_000 + utc.microsecond
 
 
-def _uplink(message: Updf | Jreq) -> Uplink:
-    info = message.upinfo
-    return Uplink(
-        phy=message.phy(),
-        dr=message.dr,
-        freq_hz=message.freq_hz,
-        xtime=info.xtime,
-        rctx=info.rctx,
-        gps_us=info.gpstime,
-        rssi_dbm=info.rssi_dbm,
-        snr_db=info.snr_db,
-    )
-
-
 def _mux_time(message: object) -> float | None:
     match message:
         case RouterConfig(fields):
@@ -345,3 +315,23 @@ class Reception(Struct, frozen=True, gc=False):
     arrived_us: int
     heard_us: int | None
     gps_us: int = 0
+
+
+def reception_of(
+    message: Updf | Jreq, station: Eui, *, arrived_us: int, heard_us: int | None
+) -> Reception:
+    """The frame that a station heard, whole again, and its report."""
+    info = message.upinfo
+    return Reception(
+        station=station,
+        phy=message.phy(),
+        dr=message.dr,
+        freq_hz=message.freq_hz,
+        xtime=info.xtime,
+        rctx=info.rctx,
+        gps_us=info.gpstime,
+        rssi_dbm=info.rssi_dbm,
+        snr_db=info.snr_db,
+        arrived_us=arrived_us,
+        heard_us=heard_us,
+    )

@@ -7,26 +7,28 @@ from hypothesis import strategies as st
 
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868, US915
-from lns.station.messages import Dnmsg, UpInfo
+from lns.station.messages import Dnmsg, Jreq, Updf, UpInfo
 from lns.station.protocol import (
     Configured,
     DownlinkWanted,
     Passed,
+    Reception,
     Rejected,
     Side,
     StationProtocol,
     TimeTold,
     Transmitted,
-    Uplink,
     Versioned,
     XtimeSample,
     gps_time_us,
+    reception_of,
 )
 from lns.station.spelling import dntxed_text, router_config
 from tests.sizes import size
 
 PHY = bytes.fromhex("40f17dbe4900020001954378762b11ff0d")
 JOIN = bytes.fromhex("0039363463336913aa05693574323831330489c65b1304")
+STATION = Eui("0016C001F1500000")
 XTIME = 26458648088757040
 UTC_NOW = datetime(2026, 11, 20, 16, 13, 38, 887121, tzinfo=UTC)
 DNMSG = Dnmsg(
@@ -71,9 +73,13 @@ def test_an_uplink_arrives_before_the_configuration() -> None:
     upinfo = UpInfo(rctx=0, xtime=XTIME, rssi_dbm=-51, snr_db=9.5)
     gateway.send_uplink(PHY, dr=5, freq_hz=868_100_000, upinfo=upinfo)
     gateway.send_uplink(JOIN, dr=5, freq_hz=868_100_000, upinfo=upinfo)
-    assert carry(gateway, lns) == [
-        Uplink(PHY, 5, 868_100_000, XTIME, 0, -51.0, 9.5),
-        Uplink(JOIN, 5, 868_100_000, XTIME, 0, -51.0, 9.5),
+    receptions = []
+    for event in carry(gateway, lns):
+        assert isinstance(event, Updf | Jreq)
+        receptions.append(reception_of(event, STATION, arrived_us=7, heard_us=5))
+    assert receptions == [
+        Reception(STATION, PHY, 5, 868_100_000, -51.0, 9.5, XTIME, 0, 7, 5),
+        Reception(STATION, JOIN, 5, 868_100_000, -51.0, 9.5, XTIME, 0, 7, 5),
     ]
     assert lns.texts_to_send() == []
 
@@ -201,7 +207,7 @@ def test_both_sides_agree_whatever_is_cut(actions: list[str]) -> None:
             case _:
                 told -= sum('"updf"' in text for text in gateway.texts_to_send())
                 lns, gateway = server(), station()
-        heard += sum(isinstance(event, Uplink) for event in carry(gateway, lns))
+        heard += sum(isinstance(event, Updf | Jreq) for event in carry(gateway, lns))
         for event in carry(lns, gateway):
             assert isinstance(event, Configured | DownlinkWanted | TimeTold)
     assert heard == told
