@@ -34,7 +34,7 @@ from lns.downlink.downlink import Downlinks
 from lns.downlink.downlink_queue import ApplicationDownlink, Refused, StatusWanted, parse_request
 from lns.downlink.receive_window import SENT, TOO_LATE, Answer
 from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
-from lns.lorawan.frame import Data, JoinRequest, parse
+from lns.lorawan.frame import Data, Frame, JoinRequest, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.station.messages import Jreq, Updf
@@ -96,7 +96,9 @@ class NetworkServer:
         self._late = LateStations(lns, record, self._complaints)
         self._versions = Complaints(log, level=logging.INFO)
         claims = claims or SoleServer()
-        sightings = Sightings(now_us, retention_us=retention_us, entries_max=entries_max)
+        sightings = Sightings(
+            now_us, retention_us=retention_us, entries_max=entries_max, evicted=self._evicted
+        )
         registry = Registry(devices, store, alone=isinstance(claims, SoleServer))
         elsewhere = SessionRefresh(registry, shared, now_us) if shared is not None else None
         self._elsewhere = elsewhere
@@ -114,7 +116,6 @@ class NetworkServer:
             InTime(application),
             downlinks,
             utc,
-            self._evicted,
             elsewhere,
         )
         self._joins = Joins(
@@ -125,7 +126,6 @@ class NetworkServer:
             sightings,
             downlinks,
             entropy,
-            self._evicted,
             elsewhere,
         )
 
@@ -218,20 +218,19 @@ class NetworkServer:
         connection.complain("%s: unreadable message: %s", station, why)
 
     async def _receive(self, reception: Reception) -> None:
-        frame_id = None
+        frame: Frame | None = None
         try:
             frame = parse(reception.phy)
             # What is no uplink no station can tell: its text was refused.
             assert isinstance(frame, Data | JoinRequest)
-            frame_id = frame.frame_id
             if isinstance(frame, Data):
                 outcome = await self._uplinks.receive(reception, frame)
             else:
                 outcome = await self._joins.receive(reception, frame)
         except Exception as error:
-            self._fail(reception.station, "reception", error, frame_id)
+            self._fail(reception.station, "reception", error, _frame_id(frame))
             outcome = self._dropped(
-                reception.station, Reason.INTERNAL_ERROR, reception.xtime, frame_id
+                reception.station, Reason.INTERNAL_ERROR, reception.xtime, _frame_id(frame)
             )
         self._record(outcome)
         if outcome.answer in SENT:
@@ -274,6 +273,10 @@ class NetworkServer:
     def _evicted(self, eviction: Eviction) -> None:
         key = ":".join(str(part) for part in astuple(eviction.key))
         self._record(Evicted(lns=self.lns, key=key, silent_us=eviction.silent_us))
+
+
+def _frame_id(frame: Frame | None) -> str | None:
+    return frame.frame_id if isinstance(frame, Data | JoinRequest) else None
 
 
 def _reception(connection: Connection, message: Updf | Jreq, arrived_us: int) -> Reception:

@@ -6,7 +6,6 @@ and MIC matching and before counter validation and anything external (ADR 007, "
 """
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 from lns.clock import StoreUnavailable, Utc
 from lns.dedup.claim import NOBODY_ASKED, NOT_OWNER, UNAVAILABLE, Bid, Claim, Level2, OnOutage
 from lns.dedup.claiming import Claiming, SessionRefresh
-from lns.dedup.concentrator import Copy, DataKey, Eviction, Sightings
+from lns.dedup.concentrator import Copy, DataKey, Sightings
 from lns.dedup.session import EQUAL, Before, Lived, Standing
 from lns.dedup.strategy import (
     DROPPED,
@@ -172,7 +171,6 @@ class Uplinks:
         application: Application,
         downlinks: Downlinks,
         utc: Utc,
-        evicted: Callable[[Eviction], None],
         refresh: SessionRefresh | None = None,
     ) -> None:
         self._lns = lns
@@ -184,7 +182,6 @@ class Uplinks:
         self._application = application
         self._downlinks = downlinks
         self._utc = utc
-        self._evicted = evicted
         self._refresh = refresh
         self._undecided: dict[DataKey, Fate] = {}
 
@@ -198,7 +195,7 @@ class Uplinks:
         if match.device.server not in (None, self._lns):
             return refusal(self._lns, reception, frame, Reason.BELONGS_TO_ANOTHER_SERVER, match)
         key = _key(match, frame)
-        copy = self._note(key, reception)
+        copy = self._sightings.note(key, reception.station)
         waited: Fate | None = None
         while (first := self._undecided.get(key)) is not None:
             await first.wait()
@@ -206,7 +203,7 @@ class Uplinks:
                 return refusal(self._lns, reception, frame, Reason.UNKNOWN_DEVICE)
             waited = None if first.lost or first.refused else first
             if first.lost:
-                copy = self._note(key, reception)
+                copy = self._sightings.note(key, reception.station)
         facts = self._find_out(reception, frame, match, key, copy, waited)
         if not facts.is_awaited:
             return await self._act(facts)
@@ -270,12 +267,6 @@ class Uplinks:
         if await refresh.ask(frame, match, reception.station):
             return self._registry.match(frame)
         return match
-
-    def _note(self, key: DataKey, reception: Reception) -> Copy:
-        copy = self._sightings.note(key, reception.station)
-        for eviction in self._sightings.evictions():
-            self._evicted(eviction)
-        return copy
 
     def _find_out(
         self,

@@ -5,13 +5,12 @@ has no soft duplicates: a copy is a `Duplicate` for every strategy (ADR 007, 1b)
 """
 
 import random
-from collections.abc import Callable
 
 from cachetools import FIFOCache
 
 from lns.clock import StoreUnavailable
 from lns.dedup.claiming import SessionRefresh
-from lns.dedup.concentrator import Copy, Eviction, JoinKey, Sightings
+from lns.dedup.concentrator import Copy, JoinKey, Sightings
 from lns.dedup.session import Session
 from lns.dedup.strategy import Reason, Status, Upstream
 from lns.downlink.downlink import Downlinks
@@ -48,7 +47,6 @@ class Joins:
         sightings: Sightings,
         downlinks: Downlinks,
         entropy: random.Random,
-        evicted: Callable[[Eviction], None],
         elsewhere: SessionRefresh | None = None,
     ) -> None:
         self._lns = lns
@@ -58,7 +56,6 @@ class Joins:
         self._sightings = sightings
         self._downlinks = downlinks
         self._entropy = entropy
-        self._evicted = evicted
         self._elsewhere = elsewhere
         self._given: FIFOCache[tuple[Eui, DevAddr], bool] = FIFOCache(GIVEN_MAX)
 
@@ -73,7 +70,7 @@ class Joins:
         if device.server not in (None, self._lns):
             reason = Reason.BELONGS_TO_ANOTHER_SERVER
             return self._outcome(reception, request, device, reason=reason)
-        copy = self._note(reception, request)
+        copy = self._sightings.note(self._key(request), reception.station)
         if copy is not Copy.FIRST:
             return self._outcome(
                 reception, request, device, status=Status.DUPLICATE, reason=Reason.DUPLICATE
@@ -96,12 +93,6 @@ class Joins:
 
     def _key(self, request: JoinRequest) -> JoinKey:
         return JoinKey(request.join_eui, request.dev_eui, request.dev_nonce)
-
-    def _note(self, reception: Reception, request: JoinRequest) -> Copy:
-        copy = self._sightings.note(self._key(request), reception.station)
-        for eviction in self._sightings.evictions():
-            self._evicted(eviction)
-        return copy
 
     def _refusal(self, device: EndDevice, request: JoinRequest) -> Reason | None:
         """A DevNonce is used once and for ever; LoRaWAN 1.0.4, 6.2.4 makes it a counter."""

@@ -35,9 +35,9 @@ MUTANTS = (
     Mutant(
         "museum: two gateways at one moment, both the first",
         UPLINK,
-        "        copy = self._sightings.note(key, reception.station)",
+        "        copy = self._sightings.note(key, reception.station)\n        waited",
         "        key = replace(key, dev_eui=reception.station)\n"
-        "        copy = self._sightings.note(key, reception.station)",
+        "        copy = self._sightings.note(key, reception.station)\n        waited",
         MUSEUM,
     ),
     Mutant(
@@ -50,9 +50,9 @@ MUTANTS = (
     Mutant(
         "museum: a retry at another data rate is another frame",
         UPLINK,
-        "        copy = self._sightings.note(key, reception.station)",
+        "        copy = self._sightings.note(key, reception.station)\n        waited",
         "        key = replace(key, f_cnt_wire=key.f_cnt_wire + 65_536 * reception.dr)\n"
-        "        copy = self._sightings.note(key, reception.station)",
+        "        copy = self._sightings.note(key, reception.station)\n        waited",
         MUSEUM,
     ),
     Mutant(

@@ -225,22 +225,22 @@ MUTANTS = (
     Mutant(
         "evicted in silence",
         LEVEL_1,
-        "        self.evictions.append(Eviction(key",
-        "        [].append(Eviction(key",
+        "        self._evicted(Eviction(key",
+        "        str(Eviction(key",
         CACHE,
     ),
     Mutant(
         "retention is a minute, whatever is configured",
         "lns/network_server.py",
-        "sightings = Sightings(now_us, retention_us=retention_us,",
-        "sightings = Sightings(now_us, retention_us=60_000_000,",
+        "now_us, retention_us=retention_us,",
+        "now_us, retention_us=60_000_000,",
         CACHE,
     ),
     Mutant(
         "room for one frame less",
         "lns/network_server.py",
-        "entries_max=entries_max)\n        registry",
-        "entries_max=max(1, entries_max - 1))\n        registry",
+        "entries_max=entries_max, evicted",
+        "entries_max=max(1, entries_max - 1), evicted",
         CACHE,
     ),
     Mutant(

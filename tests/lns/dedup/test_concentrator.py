@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from msgspec.structs import replace
 
-from lns.dedup.concentrator import Copy, DataKey, JoinKey, Sightings
+from lns.dedup.concentrator import Copy, DataKey, Eviction, JoinKey, Sightings
 from lns.dedup.session import Lived
 from lns.lorawan.identifiers import Eui, Mic
 from tests.host_time import slowness
@@ -117,22 +117,21 @@ def test_forgetting_what_is_not_there_is_no_error(clock: Clock) -> None:
 
 
 def test_an_eviction_before_the_time_is_told_once(clock: Clock) -> None:
-    sightings = Sightings(clock, entries_max=2)
+    evictions: list[Eviction] = []
+    sightings = Sightings(clock, entries_max=2, evicted=evictions.append)
     for f_cnt in (1, 2, 3):
         sightings.note(replace(FRAME, f_cnt_wire=f_cnt), WEST)
         clock.us += 1_000
-    (eviction,) = sightings.evictions()
-    assert eviction.key == replace(FRAME, f_cnt_wire=1)
-    assert eviction.silent_us == 2_000
-    assert sightings.evictions() == []
+    assert evictions == [Eviction(replace(FRAME, f_cnt_wire=1), silent_us=2_000)]
 
 
 def test_an_expired_entry_is_no_eviction(clock: Clock) -> None:
-    sightings = Sightings(clock, entries_max=1)
+    evictions: list[Eviction] = []
+    sightings = Sightings(clock, entries_max=1, evicted=evictions.append)
     sightings.note(FRAME, WEST)
     clock.us += TTL_US
     sightings.note(replace(FRAME, f_cnt_wire=11), WEST)
-    assert sightings.evictions() == []
+    assert evictions == []
 
 
 def test_only_the_frames_that_are_remembered_are_counted(clock: Clock) -> None:
@@ -147,19 +146,21 @@ def test_only_the_frames_that_are_remembered_are_counted(clock: Clock) -> None:
 
 
 def test_after_a_quiet_minute_every_old_frame_is_first_again(clock: Clock) -> None:
-    sightings = Sightings(clock, entries_max=100)
+    evictions: list[Eviction] = []
+    sightings = Sightings(clock, entries_max=100, evicted=evictions.append)
     frames = [replace(FRAME, f_cnt_wire=f_cnt) for f_cnt in range(100)]
     for frame in frames:
         sightings.note(frame, WEST)
     clock.us += TTL_US
     # The newest first: it stands behind more old ones than leave at once.
     assert [sightings.note(frame, EAST) for frame in reversed(frames)] == [Copy.FIRST] * 100
-    assert sightings.evictions() == []
+    assert evictions == []
     assert len(sightings) == 100
 
 
 def test_a_full_cache_of_old_frames_takes_new_ones_without_an_eviction(clock: Clock) -> None:
-    sightings = Sightings(clock, entries_max=1000)
+    evictions: list[Eviction] = []
+    sightings = Sightings(clock, entries_max=1000, evicted=evictions.append)
     frames = [replace(FRAME, f_cnt_wire=f_cnt) for f_cnt in range(1000)]
     for frame in (*frames, *frames[:200]):  # the first 200 are renewed
         sightings.note(frame, WEST)
@@ -167,7 +168,7 @@ def test_a_full_cache_of_old_frames_takes_new_ones_without_an_eviction(clock: Cl
     clock.us += TTL_US
     for frame in frames:
         assert sightings.note(replace(frame, mic=Mic("0D11FF2B")), EAST) is Copy.FIRST
-    assert sightings.evictions() == []
+    assert evictions == []
     assert len(sightings) == 1000
 
 
