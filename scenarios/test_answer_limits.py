@@ -284,6 +284,15 @@ async def test_a_copy_of_a_frame_that_asks_withholds_its_answer(rig, strategy):
         rig.expect(frame, ASKED + COPY_OF_ASKING, asked="west", copy="east")
 
 
+@pytest.mark.parametrize("dr", [0, 1, 5])
+async def test_who_is_asked_to_repeat_sends_as_fast_as_before(rig, dr):
+    """LinkADRReq names a data rate in any case: that of the frame that it answers."""
+    device = rig.provision("talker", f_cnt=10, nb_trans=2)
+    asked = await heard(rig, device, dr=dr, adr=True)
+    rig.expect(asked, ASKED, asked="west")
+    rig.expect_answer(asked, f_opts_bytes=5)
+
+
 async def test_a_copy_tells_no_status_and_ends_no_request(rig, strategy):
     """What its first one has told is told; what the application wants meanwhile is asked for."""
     device = rig.provision("telling", f_cnt=10, strategy=strategy)
@@ -527,6 +536,22 @@ async def test_class_c_waits_for_rx1_with_what_rx2_cannot_take(rig):
     rig.expect_answer(asked, f_port=9, f_pending=False)
     rig.expect_downlink(always, bytes(51), port=8, window="C")
     rig.expect_downlink(always, bytes(52), port=9)
+
+
+async def test_each_class_c_device_is_sent_to_through_a_station_of_its_own(rig):
+    """Two of them, each heard by another station."""
+    devices = {
+        station: rig.provision(f"near-{station}", f_cnt=10, device_class="C")
+        for station in ("west", "east")
+    }
+    for station, device in devices.items():
+        rig.only(station)
+        rig.expect(await device.send(), FIRST, first=station)
+    for station, device in devices.items():
+        rig.only(station)
+        await rig.queue_downlink(device, payload=b"on", port=8)
+        await rig.wait(seconds(5))
+        rig.expect_downlink(device, b"on", port=8, window="C")
 
 
 async def test_class_c_is_sent_to_through_the_station_that_heard_it_last(rig):

@@ -110,6 +110,18 @@ async def test_what_cannot_be_read_is_not_answered(rig, confirmed, commands, por
     rig.expect(telling, FIRST if port else TELLS_ON_PORT_0, **{"first" if port else "asks": "west"})
 
 
+async def test_a_status_on_port_0_is_told_and_not_asked_for_again(rig):
+    """It has come, though the frame has nothing else for the application."""
+    await rig.queue_status(rig.alpha)
+    asked = await say_crafted(rig, rig.alpha, "", port=2)
+    telling = await say_crafted(rig, rig.alpha, "06FF01", port=0)
+    later = await say_crafted(rig, rig.alpha, "", port=2)
+    rig.expect(asked, ASKS, asks="west")
+    rig.expect(telling, TELLS_ON_PORT_0, asks="west")
+    rig.expect(later, FIRST, first="west")
+    rig.expect_status(rig.alpha)
+
+
 async def test_commands_in_a_payload_are_none(rig, confirmed):
     """A payload of the application may look like a MAC command."""
     frame = await rig.craft(rig.alpha, payload=b"\x02\x0d", port=13, confirmed=confirmed)
