@@ -372,3 +372,26 @@ async def test_a_join_that_was_not_kept_takes_no_room_when_others_end_meanwhile(
     for heard in (*joins, before, *waiting, one, last, frame, oldest):
         rig.expect(heard, FIRST, first="west")
     rig.expect(unkept, NOT_KEPT, unkept="west")
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_no_session_is_lost_that_another_server_has_opened(rig):
+    """East has opened two that nobody has heard of, when west keeps the session in use."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    before = await device.join()
+    unheard = [await rig.craft_join(device, dev_nonce=100 + n) for n in range(2)]
+    for join in unheard:
+        await rig.say(rig.told(join, by="east"), by="east")
+        await rig.wait(seconds(7))
+    frame = await device.send()
+    await rig.restart_lns(lns="lns-b")
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[1]
+    later = crafted.data(device.dev_eui, dev_addr, keys, 0, session=device.session.number + 1)
+    rig.announce(later)
+    await rig.say(rig.told(later, by="east"), by="east")
+    for one, station in ((before, "west"), (frame, "west"), (later, "east")):
+        rig.expect(one, FIRST, first=station)
+    for join in unheard:
+        rig.expect(join, FIRST, first="east")

@@ -8,7 +8,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from scenarios.delivering import delivered, expect_in_order
-from scenarios.words import FIRST, REFUSED
+from scenarios.words import COPY, FIRST, REFUSED
 
 pytestmark = pytest.mark.requires("outbox")
 
@@ -223,6 +223,25 @@ async def test_what_is_put_aside_keeps_its_order(rig):
     await rig.until_published(parked[-1])
     after = await delivered(rig)
     expect_in_order(rig, [between, *parked, after], first=4)
+
+
+@pytest.mark.fault("broker", "away for too long")
+@pytest.mark.requires("virtual time")
+async def test_a_copy_that_was_put_aside_has_the_key_of_its_frame(rig):
+    """A consumer recognises it by that, as the first message has come before it."""
+    rig.consumer(keys=True)
+    rig.park_after(seconds(5))
+    rig.east.delay_uplinks(milliseconds(100))
+    await rig.stop_broker()
+    uplink = await rig.alpha.send()
+    await rig.wait(seconds(8))
+    await rig.start_broker()
+    await rig.wait(seconds(20))
+    await rig.release_parked()
+    await rig.until_published(uplink, 2)
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
+    rig.expect_effects(uplink)
+    rig.expect_ignored(uplink, by="key")
 
 
 @pytest.mark.fault("broker", "away for too long")
