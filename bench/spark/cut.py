@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 
 from bench.spark.session import is_local
 
-# One plans while others wait for their tasks; more than that is planned too early.
-_MADE_SIDE_BY_SIDE = 3
+# A third one takes the processor away from whichever all others wait for.
+_MADE_SIDE_BY_SIDE = 2
 T = TypeVar("T")
 _READ = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 # What Hadoop's file system reads as a pattern in a path.
@@ -77,32 +77,30 @@ class Tables:
     ) -> list[Row]:
         """Make these tables, each as soon as those are there that stand before it and in it.
 
-        `write` is called for each that is `wanted`; what nobody reads or wants is not made. The
-        rows of the small queries that are `asked`, all together.
+        `write` is called for each that is `wanted`, when nothing is left to begin that others wait
+        for; what nobody reads or wants is not made. The rows of the small queries that are `asked`,
+        all together.
         """
         used = {one for query in (*queries.values(), *asked.values()) for one in _reads(query)}
         tables = {name: query for name, query in queries.items() if name in used or name in wanted}
         needs = {name: _reads(one) & tables.keys() for name, one in {**tables, **asked}.items()}
-        written: list[Future[None]] = []
+        writes = {f"write {name}": name for name in wanted}
 
         def work(name: str) -> list[Row]:
             if name in asked:
                 return self._rows(name, asked[name])
+            if name in writes:
+                write(writes[name])
+                return []
             query = tables[name]
             if isinstance(query, Fold):
                 self._fold(name, query)
             else:
                 table = self._spark.sql(query)
                 self.put(name, self._cut(name, table) if name in kept else table)
-            if name in wanted:
-                written.append(writer.submit(write, name))
             return []
 
-        # What is written waits: nothing else waits for it.
-        with ThreadPoolExecutor(1) as writer:
-            found = side_by_side(needs, work)
-        for future in written:
-            future.result()
+        found = side_by_side(needs | {one: {name} for one, name in writes.items()}, work)
         return [row for name in asked for row in found[name]]
 
     def put(self, name: str, table: DataFrame) -> None:

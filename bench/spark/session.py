@@ -141,7 +141,7 @@ def _java_options(archive: AotCache | None, *, recording: bool, profile: Profile
     elif profile is Profile.MANY_TABLES:
         # In 2 GB an eighth of the time goes to collecting what is still needed.
         heap_gb = _heap_gb(profile)
-        options += ["-XX:+UseParallelGC", f"-Xms{heap_gb // 2}g", f"-Xmn{max(heap_gb // 3, 1)}g"]
+        options += ["-XX:+UseParallelGC", f"-Xms{heap_gb}g", f"-Xmn{heap_gb // 2}g"]
     if archive is not None and recording:
         options += archive.record_options()
     elif archive is not None and archive.is_built:

@@ -30,7 +30,7 @@ def test_each_begins_when_all_that_it_needs_is_there(needs: dict[str, set[str]])
 
 
 def test_what_the_longest_chain_waits_for_begins_first() -> None:
-    """Three at once: the lonely ones fill what the chain leaves."""
+    """The lonely ones fill what the chain leaves."""
     chain = {"c1": [], "c2": ["c1"], "c3": ["c2"]}
     needs = {**{f"lonely {n}": [] for n in range(5)}, **chain}
     chain_begun = Event()
