@@ -41,6 +41,11 @@ _KEPT = {
     "dnmsgs", "facts", "statuses", "uplinks", "effects_due", "contradictions",
     "disagreements",
 } - {"answers"}  # fmt: skip
+# A few rows a case, or a few words a reception: they fit into memory beside all the others.
+_HASHED = {
+    "cases", "devices", "addresses", "stalls", "evicted", "judged", "radio_transmit", "outcomes",
+    "expectations", "oracle",
+}  # fmt: skip
 _QUERIES: Queries = {
     **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **deliveries.QUERIES,
     **laws.QUERIES, **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
@@ -87,7 +92,7 @@ def score(
         store = Lake(spark, str(lake))
         refuse_what_executors_cannot_read(spark, files, store)
         progress(f"reading {len(files)} capture files")
-        tables = Tables(spark, store.shared)
+        tables = Tables(spark, store.shared, _HASHED)
         tables.put_rows("holes", findings.HOLES, findings.holes(books))
         tables.put_rows("withheld", findings.WITHHELD, findings.withheld(books))
         tables.put_lines("read", read.lines(spark, [str(file) for file in files]))

@@ -55,14 +55,19 @@ class Tables:
     turned queries into plans.
     """
 
-    def __init__(self, spark: SparkSession, shared: str) -> None:
-        """`shared` is a folder that all executors see, used on a cluster only."""
+    def __init__(self, spark: SparkSession, shared: str, hashed: Collection[str] = ()) -> None:
+        """`shared` is a folder that all executors see, used on a cluster only.
+
+        What is joined with tables that are `hashed` need not be sorted, but each of them must fit
+        into a share of the memory.
+        """
         context = spark.sparkContext
         self._spark = spark
         self._is_local = is_local(context.master or "")
         self._jobs_before = set(_jobs(spark))
         self._small = spark.conf.get("spark.sql.codegen.wholeStage") == "false"
         self._shared = f"{shared}/kept"
+        self._hashed = frozenset(hashed)
         self._lock = Lock()
         self._costs: dict[str, dict[str, float]] = {}
         self._made: dict[str, DataFrame] = {}
@@ -105,7 +110,7 @@ class Tables:
 
     def put(self, name: str, table: DataFrame) -> None:
         """Let queries read this table by its name."""
-        if self._small:  # neither side of a join of one partition need be sorted
+        if name in self._hashed:
             table = table.hint("shuffle_hash")
         table.createOrReplaceTempView(name)
         self._made[name] = table
