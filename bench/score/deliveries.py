@@ -19,9 +19,6 @@ NO_EFFECT = "accepted without effect"
 EFFECT_TWICE = "effect twice"
 EFFECT_OF_NOTHING = "effect of nothing accepted"
 IGNORED_AS_NEW = "ignored though never accepted before"
-RULES = (
-    NEVER_DELIVERED, NEVER_DECIDED, NO_EFFECT, EFFECT_TWICE, EFFECT_OF_NOTHING, IGNORED_AS_NEW,
-)  # fmt: skip
 _MESSAGE_ID = (
     r"'^([0-9A-F]{16})-([0-9A-F]{8})(?:[.][0-9]+)?-([0-9]+)(?:[.][0-9A-F]{8})?"
     r"(?:-[0-9A-F]{16}-[0-9]+)?$'"

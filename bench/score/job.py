@@ -51,7 +51,6 @@ _QUERIES: Queries = {
     **laws.QUERIES, **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
     **nights.QUERIES,
 }  # fmt: skip
-_OF_MANIFEST = ("run_id", "rig", "seed")
 
 
 def score(
@@ -107,7 +106,7 @@ def score(
         found = summaries(rows, runs, _LAKE)
         manifests = {folder.name: manifest_of(folder) for folder in folders}
         for run, score_object in found.items():
-            score_object |= {name: manifests[run].get(name) for name in _OF_MANIFEST}
+            score_object |= {name: manifests[run].get(name) for name in ("run_id", "rig", "seed")}
             score_object["wholeness"] = books[run].as_json()
         progress("writing the lake")
         begun = monotonic()

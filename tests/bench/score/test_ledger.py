@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import Event, cases, read
-from bench.score.deliveries import RULES
+from bench.score import deliveries
 from bench.verdict.expectation import Evidence
 from bench.verdict.particulars import wrong_effects
 from tests.bench.score.conftest import Scored, captures, unsealed
 
 ROOT = Path(__file__).resolve().parents[3]
+RULES = {
+    deliveries.NEVER_DELIVERED, deliveries.NEVER_DECIDED, deliveries.NO_EFFECT,
+    deliveries.EFFECT_TWICE, deliveries.EFFECT_OF_NOTHING, deliveries.IGNORED_AS_NEW,
+}  # fmt: skip
 
 SCENARIOS = '''
 import pytest
