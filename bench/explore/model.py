@@ -230,6 +230,7 @@ class Model:
         if frame.f_cnt not in nonces:  # whoever was first with it, it opens a session
             nonces.add(frame.f_cnt)
             self._sessions[frame.device, frame.number] = Session(frame.number, None)
+            self._doubts.opened(r, self._servers)
         if not is_sure:
             self._doubts.asked(r, server)
             raise Unknowable(SLOW_JOIN)

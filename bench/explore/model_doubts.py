@@ -4,7 +4,7 @@ The guards of `bench.explore.model`: each raises with its reason, or says nothin
 same without them, they would only claim more than anybody can know.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bench.explore.model_books import (
     ANSWERS_AGAIN_MAX,
@@ -110,6 +110,12 @@ class Doubts:
         if r.frame.session in server.maybe_ended:
             raise Harmless(ENDED)
 
+    def opened(self, r: Reception, servers: Sequence[Server]) -> None:
+        """A session that opens while somebody looks into a slow store is perhaps found there."""
+        for server in servers:
+            if r.at_us < server.waits_us[r.frame.device]:
+                server.maybe_knows.add(r.frame.number)
+
     def ending(self, r: Reception, server: Server, session: Session) -> None:
         """A session that is over here: perhaps the frame that ends it is on its way."""
         if r.at_us <= max(session.over_us, server.ending_us.get(session.opened, 0)):
@@ -135,15 +141,20 @@ class Doubts:
             raise Unknowable("a frame before it waits for a slow store")
         if r.frame.device in server.unsure_of:
             raise Unknowable(SLOW_JOIN)
+        if may_know:  # then it does not ask, and is told of nothing
+            self._perhaps_tell_ends(r, server)
 
     def asked(self, r: Reception, server: Server) -> None:
         """A slow store that was asked for a device has perhaps told which sessions are over."""
         if server.lateness_us(r.at_us):
-            server.maybe_ended |= {
-                opened
-                for (device, opened), session in self._sessions.items()
-                if device == r.frame.device and session.is_over and opened not in server.ended
-            }
+            self._perhaps_tell_ends(r, server)
+
+    def _perhaps_tell_ends(self, r: Reception, server: Server) -> None:
+        server.maybe_ended |= {
+            opened
+            for (device, opened), session in self._sessions.items()
+            if device == r.frame.device and session.is_over and opened not in server.ended
+        }
 
     def learnt(self, server: Server, session: Session, *, is_over: bool) -> None:
         """A session that is over here, and read again from a store that was not told so yet."""
