@@ -82,7 +82,7 @@ WHERE what = 'duplicate' GROUP BY ALL""",
 
 
 # What is only there at the end.
-_LAST = ("verdicts", "findings", "lab", "rows")
+_LAST = ("agreement", "verdicts", "findings", "lab", "rows")
 
 
 def summary_queries(counted: Mapping[str, str]) -> dict[str, str]:
