@@ -98,16 +98,16 @@ _FACTS = f"""
 -- brought an older counter back, stale is the counter that the last of these brought; a server that
 -- several cases share starts anew for none of them.
 -- reaches: it is proven to be of a device known here (which signs no counter that it cannot have).
--- store_fault: the store was disturbed by then;
--- unavailable: the server says so, and is believed because of that; lost: what the frame brought is
--- forgotten; failed: so it is, for the upstream did not take it; stranger: its server could not
--- tell who sent it; unkept: its answer was withheld because nothing could be kept.
+-- store_fault: the store was disturbed by then, had_fault: for any server; unavailable: the server
+-- says so, and is believed because of that; lost: what the frame brought is forgotten; failed: so
+-- it is, for the upstream did not take it; stranger: its server could not tell who sent it; unkept:
+-- its answer was withheld because nothing could be kept. is_wanted: the application has something
+-- for the device, is_asked: the network has; agreed: what a join is held against.
 FROM matched |> WHERE heard
 |> SELECT row_id, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
-     is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire,
-     join_eui, join_eui_no, dev_nonce, f_port, confirmed,
-     confirmed OR adr_ack_req OR link_check OR device_time AS requests_answer, adr,
-     genuine, dev_eui, dev_eui_no, session, f_cnt, copy, sent_us, outcome
+     is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire, join_eui, join_eui_no,
+     dev_nonce, f_port, confirmed, adr, genuine, dev_eui, dev_eui_no, session, f_cnt, copy, sent_us,
+     outcome, confirmed OR adr_ack_req OR link_check OR device_time AS requests_answer
 |> LEFT JOIN (SELECT {_OF_CASE} FROM cases) USING (run, case)
 |> LEFT JOIN devices USING (run, case, dev_eui)
 |> LEFT JOIN addresses USING (run, case, dev_addr)
