@@ -206,12 +206,13 @@ _FINDINGS = f"""
 -- The findings; where a stimulus was missed or the host stalled nothing fails, and what is missing
 -- of the run itself is the bench's.
 FROM disagreements
-|> LEFT JOIN (SELECT run, case, missed > 0 AS missed, stall FROM cases) USING (run, case)
-|> SET owner = if(stall IS NULL, owner, 'bench'),
-     result = if(result = {FAIL} AND (missed OR stall IS NOT NULL), {INCONCLUSIVE}, result)
 |> LEFT JOIN (SELECT DISTINCT {_DECLARED}, true AS provoked FROM case_expect
      WHERE expect = 'finding') USING ({_DECLARED})
-|> SELECT {_COLUMNS}, coalesce(provoked AND result IS NULL, false) AS provoked
+|> LEFT JOIN (SELECT run, case, missed > 0 AS missed, stall FROM cases) USING (run, case)
+|> SET provoked = coalesce(provoked AND result IS NULL, false)
+|> SET owner = if(stall IS NULL OR provoked, owner, 'bench'),
+     result = if(result = {FAIL} AND (missed OR stall IS NOT NULL), {INCONCLUSIVE}, result)
+|> SELECT {_COLUMNS}, provoked
 UNION ALL
 SELECT *, false FROM ({_UNPROVOKED} UNION ALL {_STALLED} UNION ALL {_MISSED} UNION ALL {_HOLES})"""
 

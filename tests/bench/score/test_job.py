@@ -220,6 +220,8 @@ def _every_verdict() -> Case:
         "not_provoked": [*good("not_provoked"), provokes("not_provoked")],
         "another_provoked": [*good("another_provoked"), provokes("another_provoked", EAST),
                              too_late(310, 5)],
+        "provoked_and_stalled": [*good("provoked_and_stalled"), provokes("provoked_and_stalled"),
+                                 too_late(310, 5), stall(320, 300_000)],
         "stalled": [*without("stalled", 7), stall(320, 179_600), stall(330, 60_000)],
         "stalled_a_little": [*without("stalled_a_little", 7), stall(320, STALL_US_MAX)],
         "stalled_and_well": [*good("stalled_and_well"), stall(320, 900_000)],
@@ -367,6 +369,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "provoked": ("PASS", None),
         "not_provoked": ("FAIL", "bench"),
         "another_provoked": ("FAIL", "bench"),
+        "provoked_and_stalled": ("PASS", None),
         "stalled": ("INCONCLUSIVE", "bench"),
         "stalled_a_little": ("FAIL", "LNS"),
         "stalled_and_well": ("PASS", None),
@@ -378,7 +381,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(scored.folders["verdicts"])
-    assert found["totals"] == {"PASS": 10, "FAIL": 19, "INCONCLUSIVE": 7, "ERROR": 3}
+    assert found["totals"] == {"PASS": 11, "FAIL": 19, "INCONCLUSIVE": 7, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
@@ -389,7 +392,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
     assert len(reasons["stalled"]) > 1
     owners = {row["owner"] for row in found["findings"] if row["case"] == "stalled"}
     assert owners == {"bench"}, "a slow machine is no failing network server"
-    assert found["host"] == {"stalls": 6, "worst_stall_us": 900_000}
+    assert found["host"] == {"stalls": 7, "worst_stall_us": 900_000}
     assert STALL_US_MAX == HOST_STALL_MAX_US
 
 
@@ -451,9 +454,10 @@ def test_a_margin_says_nothing_where_the_host_stalled_meanwhile(scored: Scored) 
 
 def test_what_a_scenario_has_provoked_is_not_to_be_read(scored: Scored) -> None:
     found = scored.scores["verdicts"]
-    mine = {"provoked", "not_provoked", "another_provoked"}
+    mine = {"provoked", "not_provoked", "another_provoked", "provoked_and_stalled"}
     assert [(row["case"], row["owner"], row["rule"]) for row in found["provoked"]] == [
-        ("provoked", "gateway", "too late")
+        ("provoked", "gateway", "too late"),
+        ("provoked_and_stalled", "gateway", "too late"),
     ]
     rows = [row for row in found["findings"] if row["case"] in mine]
     assert sorted((row["case"], row["owner"], row["rule"]) for row in rows) == [
