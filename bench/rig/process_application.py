@@ -27,7 +27,7 @@ from bench.rig.process_bench import ProcessBench, subfolder
 from lns.clock import now_us
 from lns.delivery import ConfigurationError
 from lns.delivery.mqtt_session import broker, post
-from lns.delivery.subscription import Subscription
+from lns.delivery.subscription import HELD_PACKET_BYTES_MAX, Subscription
 
 START_S = 60
 QUIET_US = 500_000
@@ -91,7 +91,13 @@ class OwnBroker:
         place = broker(self._mosquitto.url)
         async with AsyncExitStack() as keep:
             for number, topic in enumerate(_TOPICS):
-                one = Subscription(place, topic, f"witness-{number}", self._heard)
+                one = Subscription(
+                    place,
+                    topic,
+                    f"witness-{number}",
+                    self._heard,
+                    packet_bytes_max=HELD_PACKET_BYTES_MAX,
+                )
                 await keep.enter_async_context(one)
             begun.set_result(None)
             await self._over.wait()

@@ -39,7 +39,7 @@ from lns.capture import Capture
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.delivery.mqtt_session import broker, post
-from lns.delivery.subscription import Subscription
+from lns.delivery.subscription import HELD_PACKET_BYTES_MAX, Subscription
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region
 from lns.server.access import server_context
@@ -168,6 +168,7 @@ class ProcessBench:
                 f"lorawan/+/+{ending}",
                 f"application{ending.replace('/', '-')}",
                 self._heard,
+                packet_bytes_max=HELD_PACKET_BYTES_MAX,
             )
             await keep.enter_async_context(application)
         await keep.enter_async_context(self._work)

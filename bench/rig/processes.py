@@ -171,10 +171,10 @@ class ProcessServer(NetworkServer):
     def fill_disk(self, breaks_after: int = 0) -> None:
         assert not breaks_after, "that takes an outbox of this process"
         self.own_program().fill_disk()
-        self._note("fault.begin", "disk full")
+        self._setup.case.fault("upstream", "disk full", "fault.begin", lns=self.lns)
 
     def free_disk(self) -> None:
-        self._note("fault.end", "disk full")
+        self._setup.case.fault("upstream", "disk full", "fault.end", lns=self.lns)
         self.own_program().free_disk()
 
     def set_upstream(self, key: str, value: int) -> None:

@@ -58,9 +58,9 @@ class Subscription:
     at the broker and must be this subscriber's own. Entering returns when the broker has granted
     the subscription: BrokerLost when it is away or refuses. With `patient` it returns at once, and
     the broker is sought for as long as that takes. Leaving does not end the session: what is
-    published meanwhile comes next time. A packet of more than 64 KiB does not come. ValueError
-    without a `client_id`, for its session would be lost with every connection, and for what is no
-    topic filter.
+    published meanwhile comes next time. What has more than `packet_bytes_max` octets does not come.
+    ValueError without a `client_id`, for its session would be lost with every connection, and for
+    what is no topic filter.
     """
 
     def __init__(
@@ -75,12 +75,13 @@ class Subscription:
         patience: Patience | None = None,
         back_off: BackOff | None = None,
         session_s: int = SESSION_S,
+        packet_bytes_max: int = PACKET_BYTES_MAX,
     ) -> None:
         expect_topic_filter(topic_filter)
         if not client_id:
             raise ValueError("a lasting subscription needs a client id")
         self._held_max = 0
-        self._packet_bytes_max = PACKET_BYTES_MAX
+        self._packet_bytes_max = packet_bytes_max
         self._broker = broker
         self._topic_filter = topic_filter
         self._client_id = client_id
@@ -240,10 +241,16 @@ class HeldSubscription(Subscription):
         on_retained: Callable[[str, bytes], None] = lambda topic, payload: None,
         **hearing: Unpack[Hearing],
     ) -> None:
-        super().__init__(broker, topic_filter, client_id, lambda *message: None, **hearing)
+        super().__init__(
+            broker,
+            topic_filter,
+            client_id,
+            lambda *message: None,
+            packet_bytes_max=HELD_PACKET_BYTES_MAX,
+            **hearing,
+        )
         self._delivered = delivered
         self._held_max = held_max
-        self._packet_bytes_max = HELD_PACKET_BYTES_MAX
         self._held: _Held | None = None
         if retained is not None:
             expect_topic_filter(retained)
