@@ -83,6 +83,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--explores", action="store_true", help="the seed is another one each night")
 
 
+class Hooks:
+    """What other plugins may listen to."""
+
+    @staticmethod
+    def pytest_lorabench_waiting(over: int, cases: int) -> None:
+        """While cases play side by side: so many of them are over."""
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(Hooks)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Say what the markers are; refuse options that do not fit the rig at once."""
     for marker in MARKERS:

@@ -93,6 +93,9 @@ class ScenarioLines:
             del self._stages[report.nodeid]
             self._case_ended(stages)
 
+    def pytest_lorabench_waiting(self, over: int, cases: int) -> None:
+        self.display("cases that are over", over, cases)
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.lacking = pytest_plugin.lacking(session.config)
         self.folder = pytest_plugin.run_folder(session.config)

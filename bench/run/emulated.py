@@ -62,4 +62,4 @@ def _has_own_server(play: Play) -> bool:
 
 def open_run(record: RunRecord, settings: RunSettings) -> WallClockRun[ProcessBench]:
     rigs = EmulatedRigs(record, settings)
-    return WallClockRun(record, rigs, retention_us=rigs.retention_us)
+    return WallClockRun(record, rigs, settings, retention_us=rigs.retention_us)

@@ -103,6 +103,9 @@ class ScenarioSession:
             redis_url=config.getoption("--redis"),
             inventory=inventory,
             arguments=self._arguments,
+            waiting=lambda over, cases: config.hook.pytest_lorabench_waiting(
+                over=over, cases=cases
+            ),
         )
         module, _, open_run = RIGS[rig].partition(":")
         self._run: Run = getattr(importlib.import_module(module), open_run)(self.record, settings)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +30,8 @@ RETENTION_S = 30
 class RunSettings:
     """The options of a run; each rig takes those that are about it.
 
-    `arguments`: the command line of pytest, for whoever has to run the same once more.
+    `arguments`: the command line of pytest, for whoever has to run the same once more. `waiting`:
+    told how many cases are over, and of how many, while others keep somebody waiting.
     """
 
     retention_s: int | None = None
@@ -38,6 +39,7 @@ class RunSettings:
     redis_url: str | None = field(default=None, repr=False)
     inventory: Inventory | None = None
     arguments: tuple[str, ...] = ()
+    waiting: Callable[[int, int], None] = lambda over, cases: None
 
 
 WRITTEN_FOR_US = 60_000_000

@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import (
     AbstractAsyncContextManager,
     asynccontextmanager,
@@ -209,14 +209,20 @@ class Rigs(Protocol[Bench]):
         """In which order cases begin."""
 
 
+TOLD_EVERY_S = 10.0
+
+
 class WallClockRun(Generic[Bench]):
     """Plays what was announced side by side; whoever asks for a verdict waits for that case."""
 
     limits_itself = True
 
-    def __init__(self, record: RunRecord, rigs: Rigs[Bench], *, retention_us: int) -> None:
+    def __init__(
+        self, record: RunRecord, rigs: Rigs[Bench], settings: RunSettings, *, retention_us: int
+    ) -> None:
         self.capabilities = rigs.capabilities
         self._record = record
+        self._waiting = settings.waiting
         self._rigs = rigs
         self._retention_us = retention_us
         self._bench = SideBySide(rigs.open_bench)
@@ -224,6 +230,8 @@ class WallClockRun(Generic[Bench]):
         self._verdicts: dict[str, Future[Verdict]] = {}
         self._rounds = Rounds(rigs.again_at_once) if rigs.again_at_once else None
         self._numbers = 0
+        self._announced = 0
+        self._over = 0
 
     def missing(self, play: Play) -> Sequence[str]:
         return self._rigs.missing(play)
@@ -232,6 +240,7 @@ class WallClockRun(Generic[Bench]):
         if not self._is_open:
             self._bench.start()
             self._is_open = True
+        self._announced += len(plays)
         self._expect(len(plays))
         for play in self._rigs.in_order(plays):
             self._begin(play)
@@ -248,7 +257,10 @@ class WallClockRun(Generic[Bench]):
     def play(self, play: Play) -> Verdict:
         if play.title.case not in self._verdicts:
             self.announce([play])
-        return self._bench.result(self._verdicts.pop(play.title.case))
+        verdict = self._verdicts.pop(play.title.case)
+        while not wait([verdict], TOLD_EVERY_S).done:
+            self._waiting(self._over, self._announced)
+        return self._bench.result(verdict)
 
     def close(self) -> None:
         if self._is_open:
@@ -271,6 +283,7 @@ class WallClockRun(Generic[Bench]):
                 first = Turn(1, self._rigs.attempts_max, is_played=rounds is not None)
                 return await repeated(play, first, attempt)
             finally:
+                self._over += 1
                 if rounds is not None:
                     rounds.over()
 
@@ -466,4 +479,4 @@ def _locked(inventory: Inventory) -> Iterator[None]:
 def open_run(record: RunRecord, settings: RunSettings) -> WallClockRun[HardwareBench]:
     assert settings.inventory is not None
     rigs = HardwareRigs(record, settings.inventory, settings)
-    return WallClockRun(record, rigs, retention_us=rigs.retention_s * 1_000_000)
+    return WallClockRun(record, rigs, settings, retention_us=rigs.retention_s * 1_000_000)

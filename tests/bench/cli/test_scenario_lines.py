@@ -8,6 +8,19 @@ import pytest
 
 from bench.cli.progress import ProgressDisplay
 from bench.cli.scenarios import ScenarioLines, short_name
+from bench.run import wall_clock
+from tests.bench.test_pytest_plugin import HEAD
+
+LONG_AND_SHORT = """
+
+async def test_long(rig):
+    await stimulus(rig)
+    await rig.wait(2_000_000)
+
+
+async def test_short(rig):
+    await stimulus(rig)
+"""
 
 SOURCE = """
 import pytest
@@ -29,12 +42,21 @@ def test_setup(rig): pass
 """
 
 
-def run_pytest(file: Path) -> tuple[str, ScenarioLines, int]:
+def run_pytest(file: Path, *options: str) -> tuple[str, ScenarioLines, int]:
     stream = io.StringIO()
     with ProgressDisplay(stream) as display:
         lines = ScenarioLines(display)
         outcome = pytest.main(
-            [str(file), "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(file.parent)],
+            [
+                str(file),
+                "-p",
+                "no:cacheprovider",
+                "-c",
+                "/dev/null",
+                "--rootdir",
+                str(file.parent),
+                *options,
+            ],
             plugins=[lines],
         )
     return re.sub(r"\d+\.\d\d s", "0.00 s", stream.getvalue()), lines, outcome
@@ -73,3 +95,21 @@ def test_a_file_that_cannot_be_collected_is_told(tmp_path: Path) -> None:
 
 def test_names_are_shown_without_what_all_of_them_share() -> None:
     assert short_name("scenarios/test_joins.py::test_a[x-1]") == "joins/a[x-1]"
+
+
+@pytest.mark.broker
+@pytest.mark.timeout(300)
+def test_whoever_waits_for_one_case_is_told_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On real wires a verdict may be minutes away, while a thousand other cases end."""
+    monkeypatch.setattr(wall_clock, "TOLD_EVERY_S", 0.2)
+    file = tmp_path / "test_here.py"
+    file.write_text(HEAD + LONG_AND_SHORT)
+    shown, _, outcome = run_pytest(file, "--rig", "emulated", "--capture-dir", str(tmp_path))
+    assert outcome == pytest.ExitCode.OK, shown
+    assert "cases that are over (0/2)" in shown
+    assert [line for line in shown.splitlines() if line.startswith("[")] == [
+        "[1/2] here/long: 1 PASS, 0.00 s",
+        "[2/2] here/short: 1 PASS, 0.00 s",
+    ]
