@@ -81,9 +81,9 @@ def _without_signal(line: str) -> str:
 _REST_OF_SAID = "slice(said, CAST(state.passed AS INT) + 1, size(said))"
 _PLACE = f"array_position({_REST_OF_SAID}, {_without_signal('one')})"
 _UNSAID = f"""
--- One row per line that a device should have said and did not, answered or not. Lines are due in
--- order: each is looked for after the one before it, and after one that is missing nothing is
--- found.
+-- One row per line that a device should have said and did not; answered: a downlink can be why it
+-- says so, one to the port that it names, or with an ACK. Lines are due in order: each is looked
+-- for after the one before it, and after one that is missing nothing is found.
 FROM case_expect |> WHERE expect = 'device'
 |> AGGREGATE sort_array(collect_list(struct(seq, line))).line AS due, min(seq) AS seq
    GROUP BY run, case, dev_eui
@@ -91,15 +91,19 @@ FROM case_expect |> WHERE expect = 'device'
      SELECT run, case, dev_eui,
        sort_array(collect_list(struct({ARRIVAL}, {_without_signal("text")} AS text))).text AS said
      FROM device_line WHERE case IS NOT NULL GROUP BY run, case, dev_eui) USING (run, case, dev_eui)
-|> LEFT JOIN (SELECT run, case, dev_eui, true AS answered FROM dnmsgs GROUP BY ALL)
-   USING (run, case, dev_eui)
-|> SET said = coalesce(said, CAST(array() AS ARRAY<STRING>)), answered = coalesce(answered, false)
-|> SELECT run, case, dev_eui, seq, answered, posexplode(aggregate(due,
+|> LEFT JOIN (SELECT run, case, dev_eui, collect_set(struct(says['f_port'] AS port,
+       says['ack'] AS ack)) AS answers FROM dnmsgs GROUP BY ALL) USING (run, case, dev_eui)
+|> SET said = coalesce(said, CAST(array() AS ARRAY<STRING>))
+|> SELECT run, case, dev_eui, seq, answers, posexplode(aggregate(due,
      struct(0L AS passed, CAST(array() AS ARRAY<STRING>) AS missing),
      (state, one) -> if({_PLACE} = 0,
        struct(CAST(size(said) AS BIGINT) AS passed, concat(state.missing, array(one)) AS missing),
        struct(state.passed + {_PLACE} AS passed, state.missing AS missing)),
-     state -> state.missing)) AS (nth, line)"""
+     state -> state.missing)) AS (nth, line)
+|> EXTEND regexp_extract(line, '(?:UNICAST:|PORT: )([0-9]+)', 1) AS port
+|> EXTEND coalesce(exists(answers, one -> (port = '' OR coalesce(one.port = port, false))
+     AND (one.ack <=> 'true' OR NOT line RLIKE '(SEND_CONFIRMED_OK|ACK Received)$')), false)
+     AS answered |> DROP answers, port"""
 
 _WRONG_ANSWERS = """
 -- One row per field of an answer that is not as due; one per answer that was never sent.

@@ -19,7 +19,12 @@ from bench.verdict.expectation import (
     without_signal,
 )
 from bench.verdict.owner import FINDING, Found
-from bench.verdict.particulars import ANSWER_FIELDS, wrong_bodies, wrong_particulars
+from bench.verdict.particulars import (
+    ANSWER_FIELDS,
+    may_be_said,
+    wrong_bodies,
+    wrong_particulars,
+)
 from lns.lorawan.identifiers import Eui
 from lns.uplink.registry import EndDevice
 
@@ -433,7 +438,8 @@ def _missing_lines(evidence: Evidence) -> Reasons:
         observed = iter(evidence.lines.get(dev_eui, ()))
         for line in lines:
             if without_signal(line) not in observed:  # consumes up to the match: the order counts
-                owner = "device" if evidence.answered(dev_eui) else "LNS"
+                had_cause = may_be_said(line, evidence.handed_over.get(dev_eui, ()))
+                owner = "device" if had_cause else "LNS"
                 reasons.append((owner, f"device {dev_eui} did not say {line!r}"))
     return reasons
 

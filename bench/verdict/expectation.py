@@ -255,7 +255,7 @@ class Evidence:
     """When each message id was used; not of unverified messages: another server sends them too."""
     retention_us: int = 60_000_000
     downlinks: list[Event] = field(default_factory=list)
-    handed_over_to: set[str] = field(default_factory=set)
+    handed_over: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
     diids: list[tuple[str, int]] = field(default_factory=list)  # of what answers no uplink
@@ -292,10 +292,6 @@ class Evidence:
         """
         lost_us = self.link_lost_us.get(station), self.lns_restarted_us
         return any(at_us is not None and at_us <= t_us + UNDER_WAY_US for at_us in lost_us)
-
-    def answered(self, dev_eui: str) -> bool:
-        """Whether the network server handed a station any downlink for this device."""
-        return dev_eui in self.handed_over_to
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> "Evidence":
@@ -404,7 +400,7 @@ def _read_dnmsg(evidence: Evidence, event: Event) -> None:
         return
     dev_eui = eui_of(fields.get("DevEui", fields.get("DevEUI")))
     if dev_eui is not None:
-        evidence.handed_over_to.add(dev_eui)
+        evidence.handed_over.setdefault(dev_eui, []).append(fields)
     if isinstance(fields.get("xtime"), int):  # also of a downlink that no station could read
         evidence.dnmsgs.append((event["station"], fields["xtime"]))
     elif isinstance(fields.get("diid"), int):

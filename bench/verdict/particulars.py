@@ -60,6 +60,24 @@ def answer_of(dnmsg: dict[str, Any]) -> Said:
     }
 
 
+_OF_PORT = re.compile(r"(?:UNICAST:|PORT: )([0-9]+)")
+_ACKNOWLEDGED = ("SEND_CONFIRMED_OK", "ACK Received")
+
+
+def may_be_said(line: str, dnmsgs: Sequence[dict[str, Any]]) -> bool:
+    """Whether one of these downlinks to a device can be why it says a line.
+
+    What it says of a port, or of an acknowledgement, has been sent to it; for any other line a
+    downlink is enough.
+    """
+    port = _OF_PORT.search(line)
+    return any(
+        (port is None or said.get("f_port") == int(port[1]))
+        and (said.get("ack") is True or not line.endswith(_ACKNOWLEDGED))
+        for said in map(answer_of, dnmsgs)
+    )
+
+
 @dataclass(slots=True)
 class Answers:
     """What was due in answer to the frames of one case, and what was said, in order.

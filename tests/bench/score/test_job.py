@@ -98,7 +98,7 @@ def answered(t_us: int, station: str, frame: DataFrame, xtime: int, f_cnt_down: 
                 "f_cnt_down": f_cnt_down, "frame_id": frame.frame_id}  # fmt: skip
     text = (
         '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":0,"diid":1,'
-        '"pdu":"60010000008001000312345678","RxDelay":1,"priority":0,"xtime":XTIME,"rctx":0,'
+        '"pdu":"6001000000A001000312345678","RxDelay":1,"priority":0,"xtime":XTIME,"rctx":0,'
         '"MuxTime":1795191219.8,"RX1DR":5,"RX1Freq":868100000,"RX2DR":0,"RX2Freq":869525000}'
     ).replace("XTIME", str(xtime))
     return [
@@ -126,6 +126,12 @@ def on_air(name: str, windows: list[str]) -> Line:
 def answer(name: str, n: int = 0, **said: object) -> Line:
     which = {"frame_id": uplink().frame_id, "n": n, "body": said}
     return "bench", 800, "case.expect", {"case": name, "expect": "answer", **which}
+
+
+def says(name: str, port: int) -> Line:
+    line = f"+EVT:RX_1:UNICAST:{port}:01"
+    due = {"case": name, "expect": "device", "dev_eui": ALPHA, "line": line}
+    return "bench", 810, "case.expect", due
 
 
 def evictions(name: str, count: int, *told_at_us: int) -> Case:
@@ -196,6 +202,13 @@ def _every_verdict() -> Case:
         "not_delivered": without("not_delivered", 6, 7),
         "too_many": [*good("too_many"), heard(320, EAST, UP, 44), told(320, EAST, UP, 44, COPY)],
         "silent_device": without("silent_device", 8),
+        "not_acknowledged": [
+            (*line[:3], {**line[3], "text": str(line[3]["text"]).replace("A001", "8001")})
+            if line[3].get("direction") == "down" else line
+            for line in without("not_acknowledged", 8)
+        ],
+        "silent_of_its_port": [*good("silent_of_its_port"), says("silent_of_its_port", 3)],
+        "silent_of_no_port": [*good("silent_of_no_port"), says("silent_of_no_port", 9)],
         "not_answered": without("not_answered", 4, 5),
         "counter_twice": [*good("counter_twice"), *f_cnt_twice],
         "nobody_sent": without("nobody_sent", 0),
@@ -205,7 +218,7 @@ def _every_verdict() -> Case:
         "wrong_window": [*good("wrong_window"), on_air("wrong_window", ["RX2"])],
         "no_window": [*good("no_window"), on_air("no_window", [])],
         "right_answer": [*good("right_answer"), answer("right_answer", rx_delay_s=1, rctx=0,
-                         rx1_dr=5, f_cnt=1, f_port=3, ack=False, f_pending=False, confirmed=False)],
+                         rx1_dr=5, f_cnt=1, f_port=3, ack=True, f_pending=False, confirmed=False)],
         "wrong_answer": [*good("wrong_answer"), answer("wrong_answer", rx2_dr=3, rctx=1)],
         "no_second_answer": [*good("no_second_answer"), answer("no_second_answer", 1, rctx=0)],
         "right_evictions": [*good("right_evictions"), *evictions("right_evictions", 2, 310, 320)],
@@ -348,6 +361,9 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "not_delivered": ("INCONCLUSIVE", "air"),
         "too_many": ("INCONCLUSIVE", "air"),
         "silent_device": ("FAIL", "device"),
+        "not_acknowledged": ("FAIL", "LNS"),
+        "silent_of_its_port": ("FAIL", "device"),
+        "silent_of_no_port": ("FAIL", "LNS"),
         "not_answered": ("FAIL", "LNS"),
         "counter_twice": ("FAIL", "LNS"),
         "nobody_sent": ("FAIL", "LNS"),
@@ -381,7 +397,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(scored.folders["verdicts"])
-    assert found["totals"] == {"PASS": 11, "FAIL": 19, "INCONCLUSIVE": 7, "ERROR": 3}
+    assert found["totals"] == {"PASS": 11, "FAIL": 22, "INCONCLUSIVE": 7, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]

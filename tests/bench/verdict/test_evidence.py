@@ -136,8 +136,7 @@ def test_all_that_the_parties_wrote_is_kept() -> None:
     assert (evidence.sent, evidence.forged) == ({FRAME}, {NEXT_FRAME})
     assert [body["messageId"] for body in evidence.published] == ["m-2"]
     assert evidence.dnmsgs == [(WEST, 11)]
-    assert evidence.answered(ALPHA)
-    assert not evidence.answered("70B3D57ED0000009")
+    assert list(evidence.handed_over) == [ALPHA]
     assert evidence.lines == {ALPHA: ["OK"]}
     assert evidence.expected_lines == {ALPHA: ["OK"]}
     [row] = evidence.expected[FRAME]

@@ -271,6 +271,29 @@ def test_a_silent_device_that_was_answered_is_at_fault_itself() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "owner"),
+    [
+        ("+EVT:RX_1:UNICAST:3:01", "device"),
+        ("+EVT:RX_1:UNICAST:4:01", "LNS"),
+        ('+MSGHEX: PORT: 3; RX: "01"', "device"),
+        ('+MSGHEX: PORT: 13; RX: "01"', "LNS"),
+        ("+CMSGHEX: ACK Received", "device"),
+        ("+EVT:JOINED", "device"),
+    ],
+)
+def test_a_device_is_to_say_only_what_it_was_sent(line: str, owner: str) -> None:
+    """It was answered with an ACK, and something for port 3."""
+    verdict = judge(good({**GOOD["due line"], "line": line}))
+    assert (verdict.result, verdict.owner) == (Result.FAIL, owner)
+
+
+def test_without_its_ack_an_answer_acknowledges_nothing() -> None:
+    text = GOOD["dnmsg"]["text"].replace("00A001", "008001")
+    verdict = judge(good(dnmsg={**GOOD["dnmsg"], "text": text}, without=("said",)))
+    assert (verdict.result, verdict.owner) == (Result.FAIL, "LNS")
+
+
 def test_a_silent_device_that_was_not_answered_is_the_servers() -> None:
     withheld = "NonDuplicate forwarded - Suppressed"
     verdict = judge(

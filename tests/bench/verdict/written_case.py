@@ -22,7 +22,7 @@ _JREQ = (
 )
 _DNMSG = (
     '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":0,"diid":%d,'
-    '"pdu":"60010000008001000312345678","RxDelay":1,"priority":0,"xtime":%d,"rctx":0,'
+    '"pdu":"6001000000A001000312345678","RxDelay":1,"priority":0,"xtime":%d,"rctx":0,'
     '"MuxTime":1795191219.8,"RX1DR":5,"RX1Freq":868100000,"RX2DR":0,"RX2Freq":869525000}'
 )
 
@@ -115,7 +115,7 @@ def at_once(eui: str, diid: int) -> Event:
 def dnmsg_at_once(eui: str, diid: int) -> Event:
     said = (
         '{"msgtype":"dnmsg","DevEui":"70-B3-D5-7E-D0-00-00-01","dC":2,"diid":%d,'
-        '"pdu":"60010000008001000312345678","priority":0,"RX2DR":0,"RX2Freq":869525000}'
+        '"pdu":"6001000000A001000312345678","priority":0,"RX2DR":0,"RX2Freq":869525000}'
     )
     return text(eui, said % diid, "down")
 
