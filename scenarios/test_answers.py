@@ -239,6 +239,22 @@ async def test_a_confirmed_downlink_is_done_when_the_device_acknowledges_it(rig,
     rig.expect_on_air(silent)
 
 
+async def test_a_frame_that_comes_again_acknowledges_nothing_more(rig):
+    """It has the ACK bit for the downlink before it, whatever its first answer has carried."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"sure", port=7, confirmed=True)
+    await rig.queue_downlink(rig.alpha, payload=b"next", port=8, confirmed=True)
+    asked = await rig.alpha.send()
+    await rig.wait(seconds(2))
+    rig.west.suppress_downlinks(1)
+    acknowledges = await rig.alpha.send(confirmed=True, retries=1)
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    rig.expect(acknowledges, FIRST + AGAIN, first="west", again="west")
+    rig.expect_answer(asked, f_cnt=0, confirmed=True, f_port=7, f_pending=True)
+    rig.expect_answer(acknowledges, f_cnt=1, confirmed=True, ack=True, f_port=8)
+    rig.expect_answer(acknowledges, f_cnt=2, confirmed=True, ack=True, f_port=8)
+
+
 @POLICY
 async def test_a_confirmed_downlink_without_acknowledgement_is_given_up(rig, strategy, confirmed):
     """Sent three times, each time under a new counter; what waits behind it comes then.
