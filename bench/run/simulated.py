@@ -13,14 +13,14 @@ import signal
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSett
 from bench.verdict.case import Book, Case, Result, Verdict
 from bench.verdict.owner import Owner
 from lns.capture import Capture
-from lns.clock import now_us
+from lns.clock import now_us, read_from
 from lns.delivery import inbox
 from lns.lorawan.region import frame_airtime_us
 from lns.uplink.registry import DeviceClass
@@ -52,6 +52,7 @@ CHUNK = 64
 CHUNK_US = 60 * 86_400_000_000
 """Longer than any chunk takes on its clock. One that takes longer delays the next ones."""
 PROCESSES_MAX = 4
+_OCTETS = 4  # of the number of a chunk
 
 _encode = msgspec.json.Encoder().encode
 Kept = tuple[str, str, int, bytes]  # source, kind, t_us, the fields as JSON
@@ -103,15 +104,11 @@ PlayOne = Callable[[Play, Lines, int], tuple[Verdict, int]]
 
 @dataclass(slots=True)
 class _Helper:
+    """A process that plays ahead; `reached`: the chunk of which it has told last."""
+
     process: BaseProcess
     told: Connection
-
-    def next(self) -> Played | None:
-        try:
-            played: Played = self.told.recv()
-        except (EOFError, OSError):
-            return None
-        return played
+    reached: float = 0
 
     def stop(self) -> None:
         self.process.kill()
@@ -124,9 +121,9 @@ class Ahead:
     """A long run on more than one processor, with the same bytes: its chunks, and who plays them.
 
     Each chunk begins at a time of its own, however long those before it took, so other processes,
-    forks of this one, can play every other chunk. What they tell of a case is taken only if it
-    passed and began when it was to begin; everything else this process plays itself. The capture is
-    written here alone, in the order of the cases.
+    forks of this one, can play them, each the next one that nobody has begun. What they tell of a
+    case is taken only if it passed and began when it was to begin; everything else this process
+    plays itself. The capture is written here alone, in the order of the cases.
     """
 
     def __init__(self, plays: Sequence[Play], *, chunk: int = CHUNK) -> None:
@@ -138,21 +135,25 @@ class Ahead:
         self._played: dict[str, Played] = {}
 
     def begin(self, play: PlayOne, *, processes: int) -> None:
-        """Let others play, `processes` together with this one; never beside other threads."""
+        """Let so many others play, if it is more than one; never beside other threads."""
         processes = min(processes, PROCESSES_MAX, len(self._chunks))
-        if "fork" not in get_all_start_methods() or threading.active_count() > 1:
+        if processes < 2 or "fork" not in get_all_start_methods() or threading.active_count() > 1:
             return
-        context, numbered = get_context("fork"), list(enumerate(self._chunks))
-        for number in range(1, processes):
+        context = get_context("fork")
+        chunks, numbers = os.pipe()
+        os.set_blocking(numbers, False)  # what it does not hold is played here
+        os.write(numbers, b"".join(n.to_bytes(_OCTETS) for n in range(len(self._chunks))))
+        os.close(numbers)
+        for _ in range(processes):
             results, tell = context.Pipe(duplex=False)
             heard = [*(helper.told for helper in self._helpers), results]
-            mine = dict(numbered[number::processes])
             process = context.Process(
-                target=_play_ahead, args=(tell, heard, mine, play), daemon=True
+                target=_play_ahead, args=(tell, heard, chunks, self._chunks, play), daemon=True
             )
             process.start()
             tell.close()
             self._helpers.append(_Helper(process, results))
+        os.close(chunks)
 
     def begins_us(self, case: str, next_us: int) -> int:
         """When a case begins whose predecessor let it begin at `next_us`."""
@@ -160,17 +161,28 @@ class Ahead:
 
     def take(self, case: str, begins_us: int) -> Played | None:
         """The case as another process has played it; None if this one is to play it."""
-        number = self._chunk_of.get(case, 0) % (len(self._helpers) + 1)
-        if number == 0:
-            return None
         while case not in self._played:
-            played = self._helpers[number - 1].next()
-            if played is None:
+            # Nobody goes back: who is beyond the chunk of a case has not played it.
+            number = self._chunk_of.get(case, -1)
+            awaited = [one for one in self._helpers if one.reached <= number]
+            if not awaited:
                 return None
-            self._played[played.case] = played
+            ready = wait([one.told for one in awaited])
+            for one in awaited:
+                if one.told in ready:
+                    self._hear(one)
         played = self._played.pop(case)
         passed = played.verdict.result is Result.PASS
         return played if passed and played.begun_us == begins_us else None
+
+    def _hear(self, helper: _Helper) -> None:
+        try:
+            played: Played = helper.told.recv()
+        except (EOFError, OSError):
+            helper.reached = len(self._chunks)
+        else:
+            helper.reached = self._chunk_of[played.case]
+            self._played[played.case] = played
 
     def close(self) -> None:
         while self._helpers:
@@ -180,18 +192,20 @@ class Ahead:
 def _play_ahead(
     tell: Connection,
     heard: Sequence[Connection],
-    chunks: Mapping[int, Sequence[Play]],
+    numbers: int,
+    chunks: Sequence[Sequence[Play]],
     play: PlayOne,
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began it stops it
     for connection in heard:
         connection.close()  # or nothing would tell that the listener is gone
-    # A pipe holds a few cases only; whoever listens may still be at a chunk of its own.
+    # A pipe holds a few cases only; whoever listens may be at a case of its own.
     with closing(tell), ThreadPoolExecutor(1) as sending:
         sent: Future[None] | None = None
-        for number, plays in chunks.items():
+        while octets := os.read(numbers, _OCTETS):
+            number = int.from_bytes(octets)
             next_us = number * CHUNK_US
-            for one in plays:
+            for one in chunks[number]:
                 begun_us, lines = next_us, Lines()
                 verdict, next_us = play(one, lines, begun_us)
                 kept = lines.kept if verdict.result is Result.PASS else []
@@ -203,7 +217,7 @@ def _play_ahead(
 
 
 class SimulatedRun:
-    """Plays cases as they are asked for; of a long run, other processors play a part ahead.
+    """Plays cases as they are asked for; those of a long run, other processes play ahead.
 
     `processes` and `chunk`: see `Ahead`; the capture is the same for any number of processes.
     """
@@ -224,7 +238,7 @@ class SimulatedRun:
         return ()
 
     def announce(self, plays: list[Play]) -> None:
-        """Take note of what will be asked for, and let other processes begin with their part."""
+        """Take note of what will be asked for, and let other processes begin with it."""
         self._ahead = Ahead(plays, chunk=self._chunk)
         self._ahead.begin(self._play_ahead, processes=self._processes)
 
@@ -235,10 +249,8 @@ class SimulatedRun:
             verdict, self._next_us = self._perform(play, self._record.open, begins_us)
             return verdict
 
-        async def write() -> None:
+        with read_from(lambda: begins_us):
             played.write(self._record.open())
-
-        clock.run(write(), start_us=begins_us)
         self._next_us = played.next_us
         return played.verdict
 

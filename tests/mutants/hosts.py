@@ -152,6 +152,13 @@ MUTANTS = (
         "tests/bench/run/test_simulated.py",
     ),
     Mutant(
+        "what another process plays is not waited for",
+        "bench/run/simulated.py",
+        "if one.reached <= number]",
+        "if one.reached < number]",
+        "tests/bench/run/test_simulated.py",
+    ),
+    Mutant(
         "another process waits until each of its cases is taken",
         "bench/run/simulated.py",
         "                sent = sending.submit(",
