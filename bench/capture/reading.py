@@ -176,6 +176,15 @@ def event(line: bytes) -> Event | None:
     return found if isinstance(found, dict) else None
 
 
+def of_kinds(path: Path, *kinds: str) -> Iterator[Event]:
+    """The events of these kinds in one capture file; no other line of it is read as JSON."""
+    marks = [kind.encode() for kind in kinds]
+    for line in lines(path):
+        found = event(line) if any(mark in line for mark in marks) else None
+        if found is not None and found.get("kind") in kinds:
+            yield found
+
+
 def cases(events: Iterable[Event]) -> Iterator[list[Event]]:
     """The events of each case, in the order in which the cases began.
 

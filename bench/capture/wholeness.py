@@ -24,8 +24,8 @@ from bench.capture.reading import (
     Timetable,
     capture_files,
     contents_of,
-    event,
     lines,
+    of_kinds,
     stream,
     timetable,
 )
@@ -170,11 +170,11 @@ class _Audit:
         self._manifest = self._read_manifest()
         self._files = {stream(path): path for path in capture_files(folder)}
         self._vouched: set[str] = set()
-        whole = list(_events(self._files.get(BENCH)))
-        self._begins = {one["case"]: one for one in _of_kind(whole, "case.begin")}
-        self._ends = {one["case"]: one for one in _of_kind(whole, "case.end")}
-        self._table: Timetable = timetable(whole)
-        self._run_end = next((one for one in whole if one.get("kind") == RUN_END), None)
+        marks = list(_marks(self._files.get(BENCH)))
+        self._begins = {one["case"]: one for one in _of_kind(marks, "case.begin")}
+        self._ends = {one["case"]: one for one in _of_kind(marks, "case.end")}
+        self._table: Timetable = timetable(marks)
+        self._run_end = next((one for one in marks if one.get("kind") == RUN_END), None)
 
     def result(self) -> Wholeness:
         """Everything that is missing."""
@@ -373,11 +373,11 @@ def _of_kind(events: Iterable[Event], kind: str) -> Iterator[Event]:
     return (e for e in events if e.get("kind") == kind and isinstance(e.get("case"), str))
 
 
-def _events(path: Path | None) -> Iterator[Event]:
+def _marks(path: Path | None) -> Iterator[Event]:
     if path is not None:
         with suppress(OSError):
-            for line in lines(path):
-                if (found := event(line)) is not None and type(found.get("t_us")) is int:
+            for found in of_kinds(path, "case.begin", "case.end", RUN_END):
+                if type(found.get("t_us")) is int:
                     yield found
 
 

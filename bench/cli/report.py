@@ -17,7 +17,7 @@ import msgspec
 from cyclopts import Parameter
 
 import bench.report
-from bench.capture.reading import Event, event, lines
+from bench.capture.reading import Event, of_kinds
 from bench.capture.run_folder import latest
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.output import (
@@ -126,14 +126,14 @@ def read_verdicts(run_folder: Path) -> list[CaseVerdict]:
 
     A case that proved nothing and was played again does not count: its repetition does.
     """
-    ends = _of_kind(run_folder, "case.end")
+    ends = of_kinds(run_folder / BENCH_EVENTS, "case.end")
     return [_verdict(end) for end in ends if not end.get("repeated")]
 
 
 def read_left_out(run_folder: Path) -> dict[str, int]:
     """What the rig misses, and how many cases it could not play for that, the most first."""
     counted: Counter[str] = Counter()
-    for note in _of_kind(run_folder, "case.left_out"):
+    for note in of_kinds(run_folder / BENCH_EVENTS, "case.left_out"):
         missing = note.get("missing")
         names = sorted(map(str, missing)) if isinstance(missing, list) else []
         counted[", ".join(names) or "not told"] += 1
@@ -154,11 +154,6 @@ def exit_code_of(verdicts: Sequence[CaseVerdict], *, whole: bool = True) -> Exit
 
 def in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no verdict"
-
-
-def _of_kind(run_folder: Path, kind: str) -> list[Event]:
-    found = [event(line) for line in lines(run_folder / BENCH_EVENTS)]
-    return [one for one in found if one is not None and one.get("kind") == kind]
 
 
 def _verdict(end: Event) -> CaseVerdict:
