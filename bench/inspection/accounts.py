@@ -14,7 +14,7 @@ from bench.inspection.claims import Claims, claimed
 from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
 from bench.inspection.requests import Requests
 from bench.verdict.owner import Found, Scrutiny
-from bench.verdict.wire import eui_of, is_reception, json_of, uplink_of
+from bench.verdict.wire import eui_of, is_reception, json_of, reception_in
 from bench.virtual.lorawan.air_interface import read_data
 from bench.virtual.lorawan.channel_plan import channel_plan
 
@@ -248,7 +248,7 @@ class Clocks:
             self.heard.add(station)
             if not self.named.get(station):
                 return
-            uplink = uplink_of(station, 0, 0, text)
+            uplink = reception_in(text)
             if uplink is None or not uplink.xtime or station in self.asking:
                 return
             if uplink.xtime >> _SESSION_SHIFT not in self.named[station]:

@@ -171,7 +171,10 @@ class Inspector:
 
     def _up(self, event: Event) -> None:
         held_us = event.get("held_us", 0)
-        uplink = uplink_of(event["station"], event["t_us"], held_us, event["text"])
+        is_injected = event.get("origin") == "injected"
+        uplink = uplink_of(
+            event["station"], event["t_us"], held_us, event["text"], injected=is_injected
+        )
         if uplink is None:
             told = json_of(event["text"]) or {}
             number = told.get("diid", told.get("seqno"))
@@ -187,7 +190,6 @@ class Inspector:
                 self._introduced[event["station"]] = event["t_us"]
                 self._configured.discard(event["station"])
             return
-        uplink = replace(uplink, injected=event.get("origin") == "injected")
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
         answered = self._sender(uplink)

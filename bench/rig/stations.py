@@ -16,7 +16,7 @@ from bench.rig.provisioning import PAYLOAD
 from bench.station.tap import Tap, frame_id_of
 from bench.verdict import wire
 from bench.verdict.case import fault_fields
-from bench.verdict.wire import json_of, uplink_of
+from bench.verdict.wire import json_of, reception_in
 from bench.virtual import crafted
 from bench.virtual.air import uplink_in
 from bench.virtual.crafted import Identity
@@ -107,7 +107,7 @@ def sessions_opened(events: Sequence[Event], identity: Identity) -> list[tuple[s
         if event["kind"] != "station.text":
             continue
         if event["direction"] == "up":
-            uplink = uplink_of(event["station"], event["t_us"], 0, event["text"])
+            uplink = reception_in(event["text"])
             request = None if uplink is None else uplink.frame
             if isinstance(request, JoinRequest) and request.dev_eui == identity.dev_eui:
                 assert uplink is not None

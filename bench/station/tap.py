@@ -17,7 +17,7 @@ from bench.capture import Record
 from bench.station import LinkClosed, TextLink
 from bench.station.web_socket import WebSocketLink
 from bench.verdict.expectation import LINK, NO_LINK
-from bench.verdict.wire import is_reception, json_of, uplink_of
+from bench.verdict.wire import is_reception, json_of, reception_in
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 
@@ -26,7 +26,7 @@ _SESSION_SHIFT = 48
 
 def frame_id_of(text: str) -> str | None:
     """The frame_id of a reception; None if it cannot be read."""
-    uplink = uplink_of("", 0, 0, text)
+    uplink = reception_in(text)
     return None if uplink is None else uplink.frame_id
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench.capture.reading import HOST_STALLED, Event
 from bench.verdict.owner import ScenarioMistake, not_there
-from bench.verdict.wire import eui_of, is_reception, json_of, uplink_of
+from bench.verdict.wire import eui_of, is_reception, json_of, reception_in
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
 from lns.downlink.receive_window import Answer
@@ -384,14 +384,11 @@ def _read_text(evidence: Evidence, event: Event) -> None:
         return
     if event.get("dropped"):
         return
-    uplink = uplink_of(event["station"], event["t_us"], 0, event["text"])
-    if uplink is not None:
-        evidence.receptions.append(
-            Heard(uplink.station, uplink.frame_id, uplink.xtime, event["t_us"])
-        )
-        return
-    if is_reception(event["text"]):
-        evidence.receptions.append(Heard(event["station"], None, None, event["t_us"]))
+    station, told = event["station"], reception_in(event["text"])
+    if told is not None:
+        evidence.receptions.append(Heard(station, told.frame_id, told.xtime, event["t_us"]))
+    elif is_reception(event["text"]):
+        evidence.receptions.append(Heard(station, None, None, event["t_us"]))
 
 
 def _read_dnmsg(evidence: Evidence, event: Event) -> None:

@@ -158,14 +158,17 @@ def eui_of(spelled: object) -> str | None:
     return "".join(group.zfill(4) for group in groups).upper() if len(groups) == 4 else None
 
 
-def uplink_of(station: str, t_us: int, held_us: int, text: str) -> Uplink | None:
+def uplink_of(
+    station: str, t_us: int, held_us: int, text: str, *, injected: bool = False
+) -> Uplink | None:
     """The reception that a station tells; None for anything else, or what cannot be read."""
-    heard = _heard(text)
-    return heard and replace(heard, station=station, t_us=t_us, held_us=held_us)
+    told = reception_in(text)
+    return told and replace(told, station=station, t_us=t_us, held_us=held_us, injected=injected)
 
 
 @lru_cache(maxsize=_TEXTS_MAX)
-def _heard(text: str) -> Uplink | None:
+def reception_in(text: str) -> Uplink | None:
+    """The same as the text alone tells it: through no station, at no time."""
     fields = json_of(text)
     if fields is None or fields.get("msgtype") not in _RECEPTIONS:
         return None
