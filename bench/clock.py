@@ -394,6 +394,13 @@ def _number(file: Any) -> int:
     return number
 
 
+async def pause(us: int) -> None:
+    """Let so much time pass, on whatever clock."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualTimeLoop) or not loop.skip_to(now_us() + us):
+        await asyncio.sleep(us / MICROSECONDS)
+
+
 async def until(
     condition: Callable[[], bool],
     within_us: int,
@@ -409,4 +416,4 @@ async def until(
     while not condition():
         if now_us() > until_us:
             raise error()
-        await asyncio.sleep(every_us / MICROSECONDS)
+        await pause(every_us)

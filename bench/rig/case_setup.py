@@ -7,6 +7,7 @@ from datetime import datetime
 
 from bench.capture import Record
 from bench.chance import stream
+from bench.clock import pause
 from bench.device.interfaces import Joining, Sent
 from bench.rig.interfaces import CaseDevice, CaseStation, Devices, Frame, NetworkServer, RigDevice
 from bench.rig.provisioning import NET_ID
@@ -103,7 +104,7 @@ class CaseSetup:
 
     async def pause(self, us: int) -> None:
         """Let just so much time pass, whatever is retimed."""
-        await asyncio.sleep(max(0, us) / 1_000_000)
+        await pause(max(0, us))
 
     def must_have(self, capability: str) -> None:
         """RuntimeError where this rig has not what a verb takes."""
