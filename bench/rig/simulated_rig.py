@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -34,7 +34,7 @@ from bench.rig.virtual_air import MemoryStations, firmware_of
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
-from bench.virtual.device import Asked, VirtualDevice
+from bench.virtual.device import Asked, ClassARadio, VirtualDevice
 from bench.virtual.lorawan.air_interface import Session as DeviceSession
 from lns.clock import StoreUnavailable, now_us
 from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
@@ -46,6 +46,7 @@ from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis_wire import PATIENCE_US
+from lns.uplink.registry import DeviceClass
 
 USUAL = {
     "region": "EU868",
@@ -64,24 +65,30 @@ class MemoryDevice(CaseDevice):
     def __init__(self, provisioned: Provisioned, setup: CaseSetup) -> None:
         self.provisioned = provisioned
         self.setup = setup
-        self.firmware: VirtualDevice | None = None
+        self._radio: ClassARadio | None = None
 
     @property
     def dev_eui(self) -> Eui:
         return self.provisioned.dev_eui
 
+    @cached_property
+    def firmware(self) -> VirtualDevice:
+        """Made for who asks first: most cases need one device of their three."""
+        assert self._radio is not None, "devices are switched on by the first act"
+        return firmware_of(self.provisioned, self.setup, self.setup.record, self._radio)
+
     @property
     def session(self) -> DeviceSession | None:
-        assert self.firmware is not None, "devices are switched on by the first act"
         return self.firmware.session
 
     @property
     def dev_nonce(self) -> int:
-        assert self.firmware is not None, "devices are switched on by the first act"
         return self.firmware.dev_nonce
 
     async def start(self) -> None:
-        self.firmware = firmware_of(self.provisioned, self.setup, self.setup.record)
+        self._radio = ClassARadio(self.dev_eui, self.setup.medium)
+        if self.provisioned.record.device_class is DeviceClass.C:
+            self.firmware  # noqa: B018 - it hears, whatever it is asked to do
 
     async def send(
         self,
@@ -120,7 +127,6 @@ class MemoryDevice(CaseDevice):
 
     async def _running(self) -> VirtualDevice:
         await self.setup.begin()
-        assert self.firmware is not None
         return self.firmware
 
 

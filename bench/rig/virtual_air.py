@@ -13,7 +13,7 @@ from bench.rig.stations import TappedStation, first_channel, last_heard_us, rece
 from bench.station import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
-from bench.virtual.device import Settings, VirtualDevice
+from bench.virtual.device import ClassARadio, Settings, VirtualDevice
 from bench.virtual.lorawan.air_interface import ChannelPlan
 from bench.virtual.transmitter import ConcentratorClock
 from bench.virtual.virtual_station import VirtualStation
@@ -22,7 +22,9 @@ from lns.lorawan.identifiers import Eui
 from lns.uplink.registry import Activation, DeviceClass
 
 
-def firmware_of(provisioned: Provisioned, setup: CaseSetup, record: Record) -> VirtualDevice:
+def firmware_of(
+    provisioned: Provisioned, setup: CaseSetup, record: Record, radio: ClassARadio | None = None
+) -> VirtualDevice:
     """The device itself; its next counter follows the one the server has."""
     otaa = provisioned.record.activation is Activation.OTAA
     activation = (
@@ -37,6 +39,7 @@ def firmware_of(provisioned: Provisioned, setup: CaseSetup, record: Record) -> V
         setup.medium,
         seed=setup.seed,
         record=record,
+        radio=radio,
         stack=provisioned.stack,
         settings=Settings(
             dr=_dr(provisioned, setup.medium.plan),

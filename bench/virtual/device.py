@@ -210,6 +210,7 @@ class VirtualDevice:
         *,
         seed: int,
         record: Record,
+        radio: ClassARadio | None = None,
         stack: Stack = LORAMAC_NODE,
         settings: Settings | None = None,
     ) -> None:
@@ -224,7 +225,7 @@ class VirtualDevice:
         self._last_line = ""
         self._waiting: list[Coroutine[Any, Any, None]] = []
         self._booting = 0
-        self._radio = ClassARadio(dev_eui, medium)
+        self._radio = radio or ClassARadio(dev_eui, medium)
         self._nvm = Nvm()
         self._nvm.put(**_flash(begins, dev_eui, activation, medium.plan, stack))
         circuit = Circuit(
