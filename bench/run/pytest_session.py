@@ -35,6 +35,9 @@ PLACE_ERRORS = frozenset(
     | {errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT}
 )
 """Why captures cannot be written where they were to be: somebody has to name another place."""
+GARBAGE_MIN = 20_000
+"""How many objects may be new before somebody looks for garbage: a case is a knot of a thousand,
+which is all of it garbage in the end, and nothing but a waste of time to look at before."""
 ROW = ("strategy", "confirmed")
 """What a scenario leaves open, and so is played in every way."""
 
@@ -154,6 +157,7 @@ class ScenarioSession:
                 self._announced = True
                 # Thousands of items that stay: a collection that walked them would stop the bench.
                 gc.freeze()
+                gc.set_threshold(GARBAGE_MIN)
                 self._prepare(item.session)
                 ahead = [other for other in item.session.items if _is_known_ahead(other)]
                 self._run.announce([_play(other, _chosen(other)) for other in ahead])
