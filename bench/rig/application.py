@@ -336,7 +336,9 @@ class Outboxes:
             raise UpstreamUnavailable(cause)
         if self._on_disk is not None:
             return await self._disks[message.lns].publish(message)
-        upstream = self._upstreams.setdefault(message.lns, MemoryUpstream(messages_max=1))
+        if message.lns not in self._upstreams:
+            self._upstreams[message.lns] = MemoryUpstream(messages_max=1)
+        upstream = self._upstreams[message.lns]
         await upstream.publish(message)
         [(number, taken)] = upstream.numbered
         self._send(taken.topic, taken.body(number))

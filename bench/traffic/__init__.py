@@ -4,6 +4,7 @@
 time, and leaves one run folder with one case per log and strategy.
 """
 
+import gc
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
@@ -136,6 +137,7 @@ def run(
     )
     capture = Capture(folder.path, folder.run_id, now_us, buffered=True)
     how, next_us = Ending.STOPPED, 0
+    gc.disable()  # of all that is kept for the verdict nothing is garbage
     try:
         for log, title in cases:
             case = Case(title, capture, rig=RIG)
@@ -149,6 +151,7 @@ def run(
         how = Ending.INTERRUPTED
         raise
     finally:
+        gc.enable()
         with suppress(OSError) if how is not Ending.FINISHED else nullcontext():
             run_folder.end(folder, capture, how)
     return folder.path

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from bench.capture import Record
 from bench.chance import stream
+from bench.clock import pause
 from bench.rig.application import Outboxes
 from bench.run.attempts import first_cause
 from bench.station import LinkClosed, TextLink
@@ -359,7 +360,7 @@ class _Player:
     async def _play_steps(self, start_us: int) -> None:
         total, done = self._log.receptions, 0
         for number, step in enumerate(steps(self._log)):
-            await asyncio.sleep((start_us + step.at_us - now_us()) / 1_000_000)
+            await pause(max(0, start_us + step.at_us - now_us()))
             if step.hearing is None:
                 self._announce(step)
             else:

@@ -239,7 +239,7 @@ def _first_id(session: Session, f_cnt: int, lived: Lived) -> str:
 
 
 def _time(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return at.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def _number(value: float) -> float:
