@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from bench.clock import Deadlock, Livelock, VirtualTimeLoop, run
+from bench.clock import Deadlock, Livelock, VirtualTimeLoop, pause, run
 from lns.clock import now_us
 
 HOUR_S = 3600.0
@@ -47,6 +47,20 @@ def test_time_in_which_nothing_happens_is_skipped_at_once() -> None:
         return [*skipped, loop.skip_to(90)], [*happened, now_us()]
 
     assert run(skip()) == ([True, True, False, False, False, True], [30, -1, 50, 90])
+
+
+def test_a_pause_in_which_nothing_happens_is_over_at_once() -> None:
+    async def pauses() -> tuple[bool, list[int]]:
+        happened: list[int] = []
+        asyncio.get_running_loop().call_later(0.000_030, lambda: happened.append(now_us()))
+        first, times = pause(20), []
+        with suppress(StopIteration):
+            times.append(first.send(None))
+        happened.append(now_us())
+        await pause(20)
+        return times == [], [*happened, now_us()]
+
+    assert run(pauses()) == (True, [20, 30, 40])
 
 
 def test_the_clock_stands_still_while_anything_can_run() -> None:

@@ -180,6 +180,20 @@ MUTANTS = (
         "tests/bench/test_clock.py",
     ),
     Mutant(
+        "a pause passes over what happens meanwhile",
+        "bench/clock.py",
+        "if self._ready or self._sockets.are_waited_for or not nothing_due:",
+        "if self._ready or self._sockets.are_waited_for:",
+        "tests/bench/test_clock.py",
+    ),
+    Mutant(
+        "a pause takes turns in which nothing happens",
+        "bench/clock.py",
+        " or not loop.skip_to(now_us() + us):",
+        " or us:",
+        "tests/bench/test_clock.py",
+    ),
+    Mutant(
         "a device that did not join breaks its scenario",
         "bench/rig/stations.py",
         "    if device.session is None:\n",
