@@ -22,6 +22,7 @@ from bench.rig.virtual_air import SoftwareStations, firmware_of
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import Tap
 from bench.virtual.board import Board
+from bench.virtual.device import VirtualDevice
 from lns.clock import utc_of_this_host
 
 LIMIT_S = 240
@@ -54,21 +55,21 @@ class PtyDevice(MemoryDevice):
         retries: int = 0,
         transmissions: int = 1,
     ) -> Sent:
-        driver, board = await self._ready()
+        driver, firmware = await self._ready()
         if retries != self._retries:
             await driver.set_retries(retries)
             self._retries = retries
         if transmissions > 1:
-            board.set_nb_trans(transmissions)
+            firmware.set_nb_trans(transmissions)
         await driver.send(payload, port=port, confirmed=confirmed, transmissions=transmissions)
-        assert board.last_sent is not None
-        return board.last_sent
+        assert firmware.last_sent is not None
+        return firmware.last_sent
 
     async def join(self) -> Joining:
-        driver, board = await self._ready()
+        driver, firmware = await self._ready()
         await driver.join()
-        assert board.last_join is not None
-        return board.last_join
+        assert firmware.last_join is not None
+        return firmware.last_join
 
     async def set_adr(self, adr: bool) -> None:
         driver, _ = await self._ready()
@@ -84,22 +85,22 @@ class PtyDevice(MemoryDevice):
 
     async def restart(self, *, memory: bool) -> None:
         """A reset by command keeps the memory; a cut of the power ends it."""
-        driver, board = await self._ready()
+        driver, firmware = await self._ready()
         if memory:
             await driver.restart()
         else:
-            await driver.restarted_by(board.restart(memory=False))
+            await driver.restarted_by(firmware.restart(memory=False))
 
-    async def _ready(self) -> tuple[Rui3Device, Board]:
+    async def _ready(self) -> tuple[Rui3Device, VirtualDevice]:
         await self.setup.begin()
         board = self._board
         assert board is not None
         if self._driver is None:
             await self._plugged.enter_async_context(board.plugged())
             name, record = self.provisioned.record.name, self.setup.record
-            driver = Rui3Device(name, self.dev_eui, SerialLine(board.port), record)
+            driver = Rui3Device(name, self.dev_eui, SerialLine(board.port.path), record)
             self._driver = await self._plugged.enter_async_context(driver)
-        return self._driver, board
+        return self._driver, board.firmware
 
 
 class PtyDevices(MemoryDevices):

@@ -7,36 +7,15 @@ import tty
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bench.capture import Record
 from bench.device.at_session import task_group
-from bench.device.interfaces import Joining, Sent
 from bench.virtual.device import VirtualDevice
 
 READ_BYTES = 4096
 UNREAD_BYTES_MAX = 65_536
 """What is kept for a reader who is behind; more is lost, as on a serial line without a reader."""
-
-
-class SerialPort(Protocol):
-    """The side of a serial port on which the board is."""
-
-    lost_bytes: int
-    """How much nobody has read in time."""
-
-    @property
-    def path(self) -> str:
-        """What the host opens."""
-
-    def plug(self) -> None:
-        """Give the host the port."""
-
-    def unplug(self) -> None:
-        """Take it away."""
-
-    def write(self, data: bytes) -> None:
-        """Say something to the host."""
 
 
 class Port:
@@ -60,6 +39,7 @@ class Port:
         return self._path if self._link is None else str(self._link)
 
     def plug(self) -> None:
+        """Give it to the host; OSError when that has none left."""
         if self._master is not None:
             return
         self._master, self._slave = os.openpty()
@@ -73,6 +53,7 @@ class Port:
         asyncio.get_running_loop().add_reader(self._master, self._readable)
 
     def unplug(self) -> None:
+        """Take it away; the firmware goes on, as one with a battery does."""
         if self._master is None or self._slave is None:
             return
         loop = asyncio.get_running_loop()
@@ -117,71 +98,33 @@ class Port:
 class Board:
     """One board, for as long as it is `plugged`.
 
-    `port` is the device path while it is plugged in; `link`, if given, a name that stays the same
-    over `unplug` and `plug`. One task per message under way, no thread. `new_port` makes another
-    port than a pty, one in memory; it is given what is to hear the host.
+    The host finds it at `port` meanwhile. One task per message under way, no thread. `new_port`
+    makes another port than a pty; it is given what is to hear the host.
     """
 
     def __init__(
         self,
         make_firmware: Callable[[Record], VirtualDevice],
         *,
-        link: Path | None = None,
-        new_port: Callable[[Callable[[bytes], None]], SerialPort] | None = None,
+        new_port: Callable[[Callable[[bytes], None]], Port] = lambda received: Port(None, received),
     ) -> None:
         self.firmware = make_firmware(lambda *_: None)  # whoever is at the port captures
-        hear = self.firmware.hear
-        self._port = Port(link, hear) if new_port is None else new_port(hear)
-        self.firmware.write, self.firmware.spawn = self._port.write, self._spawn
+        self.port = new_port(self.firmware.hear)
+        self.firmware.write, self.firmware.spawn = self.port.write, self._spawn
         self._tasks: asyncio.TaskGroup | None = None
         self._under_way: list[asyncio.Task[Any]] = []
-
-    @property
-    def port(self) -> str:
-        return self._port.path
-
-    @property
-    def lost_bytes(self) -> int:
-        return self._port.lost_bytes
-
-    @property
-    def last_sent(self) -> Sent | None:
-        return self.firmware.last_sent
-
-    @property
-    def last_join(self) -> Joining | None:
-        return self.firmware.last_join
 
     @asynccontextmanager
     async def plugged(self) -> AsyncIterator[None]:
         """Plug it in, and take it away at the end."""
         async with task_group() as self._tasks:
             try:
-                self.plug()
+                self.port.plug()
                 yield
             finally:
-                self.unplug()
+                self.port.unplug()
                 for task in self._under_way:
                     task.cancel()
-
-    def plug(self) -> None:
-        """Give it a port; OSError when the host has none left."""
-        self._port.plug()
-
-    def unplug(self) -> None:
-        """Take the port away; the firmware goes on, as one with a battery does."""
-        self._port.unplug()
-
-    async def restart(self, memory: bool = True) -> None:
-        """Press the reset button, or with `memory=False` take the battery out; returns at the boot.
-
-        With memory session, counters and DevNonce are kept; without, an OTAA device must join again
-        and an ABP device counts anew.
-        """
-        await self.firmware.restart(memory=memory)
-
-    def set_nb_trans(self, transmissions: int) -> None:
-        self.firmware.set_nb_trans(transmissions)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         assert self._tasks is not None, "a board is used inside `plugged`"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.chance import stream
-from bench.virtual.board import Port, SerialPort
+from bench.virtual.board import Port
 from bench.virtual.chip_radio import ChipRadio, Radio
 from bench.virtual.e5_console import LoraE5
 from bench.virtual.lab import lab_folder
@@ -38,7 +38,7 @@ class Board:
         firmware: str,
         dev_eui: str,
         *,
-        new_port: Callable[[Callable[[bytes], None]], SerialPort] | None = None,
+        new_port: Callable[[Callable[[bytes], None]], Port] | None = None,
     ) -> None:
         self._home = lab_folder.home(folder, name)
         self._folder = folder

@@ -15,7 +15,7 @@ from bench.device.interfaces import Abp, CommandRefused, Ending, Otaa, Outcome
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import LineLost, SerialLine
 from bench.virtual.air import Heard, Links, Medium
-from bench.virtual.board import UNREAD_BYTES_MAX, Board
+from bench.virtual.board import UNREAD_BYTES_MAX, Board, Port
 from bench.virtual.device import Settings, VirtualDevice
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
@@ -122,7 +122,7 @@ class Bench:
         """The end of the host."""
         if self._ports:
             return self._ports[0].line  # type: ignore[return-value]
-        return SerialLine(self.board.port)
+        return SerialLine(self.board.port.path)
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
         assert source == "device-alpha"
@@ -170,7 +170,7 @@ def at_the_terminal(
     async def play_it() -> None:
         bench = Bench(activation)
         async with bench.board.plugged():
-            line = SerialLine(bench.board.port)
+            line = SerialLine(bench.board.port.path)
             await line.open()
             try:
                 await scene(bench, Terminal(line))
@@ -352,7 +352,7 @@ def test_an_uplink_from_the_serial_line_to_the_air() -> None:
         assert isinstance(frame, Data)
         assert (frame.f_port, frame.confirmed) == (7, False)
         assert frame.payload(KEYS, frame.f_cnt) == b"\x01\x02"
-        sent = bench.board.last_sent
+        sent = bench.board.firmware.last_sent
         assert sent is not None
         assert (sent.frame_id, len(sent.transmissions)) == (frame.frame_id, 1)
 
@@ -369,7 +369,7 @@ def test_a_confirmed_uplink_is_acknowledged_over_the_air() -> None:
             ending = await device.send(b"\x01", confirmed=True)
             assert ending == Ending(Outcome.ACKNOWLEDGED, "+EVT:SEND_CONFIRMED_OK")
             assert await device.ask("AT+CFS") == "1"
-            sent = bench.board.last_sent
+            sent = bench.board.firmware.last_sent
             assert sent is not None
             assert sent.acknowledged
         assert all(isinstance(frame, Data) and frame.confirmed for frame in bench.gateway.frames)
@@ -386,11 +386,13 @@ def test_repetitions_by_the_network_are_one_message() -> None:
     async def scene() -> None:
         bench = Bench.in_memory()
         async with bench.board.plugged(), bench.device() as device:
-            bench.board.set_nb_trans(2)
+            bench.board.firmware.set_nb_trans(2)
             ending = await device.send(b"\x01", transmissions=2)
             assert ending.outcome is Outcome.SENT
-            assert bench.board.last_sent is not None
-            assert len(bench.board.last_sent.transmissions) == len(bench.gateway.frames) == 2
+            assert bench.board.firmware.last_sent is not None
+            assert (
+                len(bench.board.firmware.last_sent.transmissions) == len(bench.gateway.frames) == 2
+            )
 
     play_in_memory(scene())
 
@@ -401,8 +403,8 @@ def test_a_join_over_the_air_and_the_session_is_gone_after_a_reset() -> None:
         bench.gateway.answers = True
         async with bench.board.plugged(), bench.device() as device:
             assert await device.join()
-            assert bench.board.last_join is not None
-            assert bench.board.last_join.accepted
+            assert bench.board.firmware.last_join is not None
+            assert bench.board.firmware.last_join.accepted
             assert await device.ask("AT+NJS") == "1"
             nonce = bench.board.firmware.dev_nonce
             await device.restart()
@@ -422,7 +424,7 @@ def test_a_reset_by_command_keeps_the_counters_of_a_fixed_session() -> None:
         async with bench.board.plugged(), bench.device() as device:
             await device.restart()
             assert session.f_cnt_up == 41
-            await bench.board.restart(memory=False)
+            await bench.board.firmware.restart(memory=False)
             assert bench.board.firmware.session is not session
 
     play_in_memory(scene())
@@ -432,7 +434,7 @@ def test_after_a_cut_of_the_power_the_driver_waits_for_the_boot() -> None:
     async def scene() -> None:
         bench = Bench.in_memory()
         async with bench.board.plugged(), bench.device() as device:
-            await device.restarted_by(bench.board.restart(memory=False))
+            await device.restarted_by(bench.board.firmware.restart(memory=False))
             assert BOOT in bench.lines
             await device.set_retries(2)
 
@@ -447,7 +449,7 @@ def test_the_reset_button_in_the_middle_of_a_message(memory: bool) -> None:
             async with asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(device.send(b"\x01"))
                 await bench.gateway.heard.wait()
-                await bench.board.restart(memory=memory)
+                await bench.board.firmware.restart(memory=memory)
             assert sending.result().outcome is Outcome.RESTARTED
             assert await device.ask("AT+NJS") == "1"  # it is not busy any more
         assert BOOT in bench.lines
@@ -460,18 +462,18 @@ def test_unplugged_in_the_middle_of_a_message_and_plugged_in_again(tmp_path: Pat
     link = tmp_path / "dut"
 
     async def scene() -> None:
-        bench = Bench(link=link)
+        bench = Bench(new_port=lambda received: Port(link, received))
         async with bench.board.plugged(), bench.device() as device:
             first = os.readlink(link)
             async with asyncio.TaskGroup() as tasks:
                 sending = tasks.create_task(_lost(device))
                 await bench.gateway.heard.wait()
-                bench.board.unplug()
+                bench.board.port.unplug()
             assert "unplugged or closed" in sending.result()
             assert not link.exists()
             kept = _take_port(first)  # so that the new one has another name
             try:
-                bench.board.plug()
+                bench.board.port.plug()
                 await device.reconnect()
                 assert os.readlink(link) != first
                 assert await device.identify() == "RUI_4.1.0_RAK3172-H"
@@ -502,7 +504,7 @@ def test_noise_on_the_line_does_no_harm() -> None:
         bench = Bench()
         async with bench.board.plugged(), bench.device() as device:
             for noise in (b"\x00\xff\xfe", b"\x80\r\n\r\n", b"\xf0" * 3000):
-                bench.board._port.write(noise)
+                bench.board.port.write(noise)
                 assert await device.identify() == "RUI_4.1.0_RAK3172-H"
 
     play(scene())
@@ -511,11 +513,11 @@ def test_noise_on_the_line_does_no_harm() -> None:
 def test_a_board_that_nobody_reads_goes_on_and_loses_the_rest() -> None:
     async def scene(bench: Bench, terminal: Terminal) -> None:
         for _ in range(3):
-            bench.board._port.write(bytes(UNREAD_BYTES_MAX))
-        assert bench.board.lost_bytes > 0
+            bench.board.port.write(bytes(UNREAD_BYTES_MAX))
+        assert bench.board.port.lost_bytes > 0
         said = await terminal.ask(b"", b"\0" * UNREAD_BYTES_MAX)
         said += await terminal.quiet()
-        assert len(said) == 3 * UNREAD_BYTES_MAX - bench.board.lost_bytes
+        assert len(said) == 3 * UNREAD_BYTES_MAX - bench.board.port.lost_bytes
         assert await terminal.ask(b"AT\r\n", b"OK\r\n") == b"OK\r\n"
 
     at_the_terminal(scene)
@@ -525,7 +527,7 @@ def test_what_was_said_before_the_port_was_opened_is_lost() -> None:
     async def scene() -> None:
         bench = Bench()
         async with bench.board.plugged():
-            await bench.board.restart()
+            await bench.board.firmware.restart()
             async with bench.device() as device:
                 await device.identify()
             assert BOOT not in bench.lines
@@ -537,7 +539,7 @@ def test_a_board_alone_is_no_bother_and_leaves_nothing_open() -> None:
     async def scene() -> None:
         bench = Bench()
         async with bench.board.plugged():
-            slave = os.open(bench.board.port, os.O_RDWR | os.O_NOCTTY)
+            slave = os.open(bench.board.port.path, os.O_RDWR | os.O_NOCTTY)
             size = struct.pack("HHHH", 0, 0, 0, 0)
             fcntl.ioctl(slave, termios.TIOCGWINSZ, size)  # it is a real terminal
             os.close(slave)
