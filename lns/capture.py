@@ -63,13 +63,9 @@ class Capture:
         self._bytes_max = bytes_max
         self._turned = turned
         self._streams: dict[str, _Stream] = {}
-        self._latest_us = 0
-        self._closed = False
-
-    @property
-    def latest_us(self) -> int:
+        self.latest_us = 0
         """The time of the latest line so far."""
-        return self._latest_us
+        self._closed = False
 
     def record(
         self, source: str, kind: str, fields: dict[str, object], *, t_us: int | None = None
@@ -94,8 +90,8 @@ class Capture:
         """Write fields that are JSON already, and not empty; returns the `seq` of the line."""
         stream = self._stream(source, kind)
         begin, end = stream.heads.get(kind) or self._ends_of_head(stream, source, kind)
-        if t_us > self._latest_us:
-            self._latest_us = t_us
+        if t_us > self.latest_us:
+            self.latest_us = t_us
         self._write(stream, b'%b%d,"t_us":%d%b%b\n' % (begin, stream.seq, t_us, end, fields[1:]))
         return stream.seq - 1
 
@@ -154,7 +150,7 @@ class Capture:
 
     def _head(self, source: str, kind: str, seq: int, t_us: int | None) -> dict[str, object]:
         when_us = self._now_us() if t_us is None else t_us
-        self._latest_us = max(self._latest_us, when_us)
+        self.latest_us = max(self.latest_us, when_us)
         return {
             "schema": SCHEMA,
             "run_id": self._run_id,

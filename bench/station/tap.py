@@ -174,17 +174,13 @@ class MemoryLink:
         self._latency_us = latency_us
         self._arrived: deque[str] = deque()
         self._reader: asyncio.Future[None] | None = None
-        self._closed = False
+        self.closed = False
         self._ended = False
         self.peer: MemoryLink
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
     def send_now(self, text: str) -> None:
         """`send` for those who cannot wait; LinkClosed if the connection is over."""
-        if self._closed:
+        if self.closed:
             raise LinkClosed("the link is closed")
         self._after_latency(self.peer._arrive, text)
 
@@ -204,16 +200,16 @@ class MemoryLink:
         return self._arrived.popleft()
 
     def close(self) -> None:
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self._arrived.clear()
         self._end()
         self._after_latency(self.peer._end)
 
     def vanish(self, noticed_after_us: int) -> None:
         """End the connection for this end only; the other end notices so much later (half open)."""
-        if self._closed:
+        if self.closed:
             return
         self._arrived.clear()
         self._end()
@@ -233,7 +229,7 @@ class MemoryLink:
         self._wake()
 
     def _end(self) -> None:
-        self._ended = self._closed = True
+        self._ended = self.closed = True
         self._wake()
 
     def _wake(self) -> None:

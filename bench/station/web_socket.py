@@ -43,8 +43,8 @@ Headers = Iterable[tuple[str, str]]
 class StationTls:
     """What a station trusts and shows: a CA, and a client certificate or a token, or neither.
 
-    `token` is the value of the `Authorization` header. `newest` is TLS 1.2, the most a station
-    speaks. OSError (ssl.SSLError too) if a file cannot be used.
+    `token` is the value of the `Authorization` header. A station speaks TLS 1.2 at most. OSError
+    (ssl.SSLError too) if a file cannot be used.
     """
 
     def __init__(
@@ -54,11 +54,10 @@ class StationTls:
         key: Path | None = None,
         *,
         token: str | None = None,
-        newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2,
     ) -> None:
         self.headers: Headers = () if token is None else (("Authorization", token),)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self.context.maximum_version = newest
+        self.context.maximum_version = ssl.TLSVersion.TLSv1_2
         self.context.load_verify_locations(trust)
         if crt is not None:
             # An empty password, or OpenSSL would ask for one at the terminal.
@@ -228,16 +227,14 @@ class StationRefused(LinkClosed):
     """A network server was asked, and does not take this station."""
 
 
-async def discover(
-    uri: str, station: Eui, *, tls: StationTls | None = None, headers: Headers = ()
-) -> str:
+async def discover(uri: str, station: Eui, *, tls: StationTls | None = None) -> str:
     """The URI that `/router-info` has for this station; LinkClosed with the reason for none.
 
     StationRefused where the server itself says so.
 
     `uri` has no path, as in `tc.uri`.
     """
-    link = await connect(uri + DISCOVERY_PATH, tls=tls, headers=headers)
+    link = await connect(uri + DISCOVERY_PATH, tls=tls)
     try:
         async with asyncio.timeout(OPENING_S):
             await link.send(router_info_text(station))

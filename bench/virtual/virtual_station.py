@@ -213,18 +213,14 @@ class VirtualStation:
         self._link: TextLink | None = None
         self._back_off = BackOff()
         self._time_told: tuple[float, int] | None = None
-        self._radio_on = False
+        self.radio_on = False
+        """Whether the radio runs: after the first `router_config`."""
         self._tuned: frozenset[tuple[int, Modulated | None]] = frozenset()
         self._polling = False
 
     @property
     def connected(self) -> bool:
         return self._link is not None
-
-    @property
-    def radio_on(self) -> bool:
-        """Whether the radio runs: after the first `router_config`."""
-        return self._radio_on
 
     def xtime_now(self) -> int:
         """What the concentrator's counter shows, with its session; 0 before the radio runs."""
@@ -285,7 +281,7 @@ class VirtualStation:
         """
         if origin == "injected":
             self._note_injected(phy)
-        if not self._radio_on:
+        if not self.radio_on:
             return False
         rssi_dbm, snr_db = as_stored(rssi_dbm, snr_db)
         frame = RadioFrame(
@@ -372,7 +368,7 @@ class VirtualStation:
         return start_us + self._gps_ahead_us + at_us
 
     def _pulse(self) -> None:
-        if self._gps_start_us is None or self._gps_ahead_us is not None or not self._radio_on:
+        if self._gps_start_us is None or self._gps_ahead_us is not None or not self.radio_on:
             return
         self._say(wire.pulse_told(now_us()))
         self._pulses += 1
@@ -450,7 +446,7 @@ class VirtualStation:
         self.clock.start(now_us())
         self._transmitter.start(allowed(config, self._medium.plan))
         self._tuned = _tuned(config["sx1301_conf"][0])
-        self._radio_on = True
+        self.radio_on = True
         self._gps_ahead_us, self._pulses = None, 0
         if self._pulse_timer is not None:
             self._pulse_timer.cancel()
@@ -459,7 +455,7 @@ class VirtualStation:
         self._medium.attach(self, hears="up")
 
     def _switch_radio_off(self) -> None:
-        self._radio_on = False
+        self.radio_on = False
         self._transmitter.stop()
         self._medium.detach(self, hears="up")
 

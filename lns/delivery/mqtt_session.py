@@ -455,11 +455,9 @@ def _said(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-async def post(
-    broker: Broker, topic: str, body: bytes, *, patience: Patience | None = None
-) -> None:
+async def post(broker: Broker, topic: str, body: bytes) -> None:
     """Publish one message (MQTT 5.0, QoS 1); the broker has it when this returns, or BrokerLost."""
-    patience = patience or Patience()
+    patience = Patience()
     taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     wire = MqttSession(broker, "", patience, lambda: None)
 

@@ -71,10 +71,8 @@ class Subscription:
         received: Received,
         *,
         patient: bool = False,
-        chance: random.Random | None = None,
         patience: Patience | None = None,
         back_off: BackOff | None = None,
-        session_s: int = SESSION_S,
         packet_bytes_max: int = PACKET_BYTES_MAX,
     ) -> None:
         expect_topic_filter(topic_filter)
@@ -88,8 +86,7 @@ class Subscription:
         self._received = received
         self._patient = patient
         self._patience = patience or Patience()
-        self._attempts = Attempts(back_off or BackOff(), chance or random.SystemRandom())
-        self._session_s = session_s
+        self._attempts = Attempts(back_off or BackOff(), random.SystemRandom())
         self._trouble = Trouble(log, "is not connected yet")
         self._wire: MqttSession | None = None
         self._work: asyncio.Task[None] | None = None
@@ -132,7 +129,7 @@ class Subscription:
             self._client_id,
             self._patience,
             lambda: None,
-            session_s=self._session_s,
+            session_s=SESSION_S,
             held_max=self._held_max,
             packet_bytes_max=self._packet_bytes_max,
         )
@@ -193,10 +190,8 @@ class Hearing(TypedDict, total=False):
     """How a `Subscription` hears."""
 
     patient: bool
-    chance: random.Random
     patience: Patience
     back_off: BackOff
-    session_s: int
 
 
 @dataclass(frozen=True, slots=True)

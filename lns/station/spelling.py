@@ -106,7 +106,7 @@ def _tail(dr: int, freq_hz: int, upinfo: UpInfo, ref_time: float) -> dict[str, A
     }
 
 
-def version_text(station: str, *, model: str = "linux", features: str = "") -> str:
+def version_text(station: str, *, features: str = "") -> str:
     """The first message of a station on its connection."""
     return _text(
         {
@@ -114,7 +114,7 @@ def version_text(station: str, *, model: str = "linux", features: str = "") -> s
             "station": station,
             "firmware": None,
             "package": None,
-            "model": model,
+            "model": "linux",
             "protocol": 2,
             "features": features,
         }

@@ -156,7 +156,6 @@ class EmulatedLab:
         region: str = "EU868",
         boards: Sequence[BoardEntry] = BOARDS,
         stations: Sequence[StationEntry] = STATIONS,
-        duty_cycle: bool = False,
     ) -> None:
         self.folder = folder.absolute()
         self.bench_toml = self.folder / lab_folder.BENCH_TOML
@@ -164,7 +163,6 @@ class EmulatedLab:
         self._region = region
         self._boards = boards
         self._stations = stations
-        self._duty_cycle = duty_cycle
         self._air: Program | None = None
         self._programs: dict[str, Program] = {}
         self._dark: dict[str, None] = {}
@@ -300,8 +298,7 @@ class EmulatedLab:
             command = self._command("board_process", name, board.firmware, board.dev_eui)
         else:
             eui = next(station.eui for station in self._stations if station.name == name)
-            options = ["--duty"] if self._duty_cycle else []
-            command = self._command("station_process", name, eui, self._region, *options)
+            command = self._command("station_process", name, eui, self._region)
         self._programs[name].launch(command)
 
     def _take_port_away(self, name: str) -> None:

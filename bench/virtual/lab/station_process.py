@@ -1,6 +1,6 @@
 """A Basics Station as a process.
 
-`python -m bench.virtual.lab.station_process DIR NAME EUI REGION [--duty]`. It reads
+`python -m bench.virtual.lab.station_process DIR NAME EUI REGION`. It reads
 DIR/NAME/tc.uri before every connection, and `tc.trust`, `tc.crt`, `tc.key` where they are. What it
 prints are the lines by which a real one is known to be well, or not.
 """
@@ -80,7 +80,7 @@ class _Uplink:
         return found
 
 
-async def _run(folder: Path, name: str, station: Eui, region_name: str, duty_cycle: bool) -> None:
+async def _run(folder: Path, name: str, station: Eui, region_name: str) -> None:
     home = lab_folder.home(folder, name)
     nvm = Nvm(home / "nvm.json")
     starts = nvm.get("starts", 0) + 1
@@ -94,7 +94,6 @@ async def _run(folder: Path, name: str, station: Eui, region_name: str, duty_cyc
         rediscover=uplink.rediscover,
         seed=stream(0, name, str(starts)).getrandbits(32),
         record=lambda *_: None,
-        duty_cycle=duty_cycle,
     )
     _say("INFO", "Station Ver : 2.0.6(emulated/std)")
     _say("INFO", f"Station EUI : {id6(station)}")
@@ -106,8 +105,8 @@ async def _run(folder: Path, name: str, station: Eui, region_name: str, duty_cyc
 
 def main(words: list[str]) -> int:
     """Be the station until the process is ended."""
-    folder, name, its_eui, region_name, *options = words
-    return live(_run(Path(folder), name, Eui(its_eui), region_name, "--duty" in options))
+    folder, name, its_eui, region_name = words
+    return live(_run(Path(folder), name, Eui(its_eui), region_name))
 
 
 if __name__ == "__main__":
