@@ -191,18 +191,6 @@ class Board:
     dialect: str
     traits: Traits
 
-    @property
-    def obeys_retries(self) -> bool:
-        return self.traits.obeys_retries
-
-    @property
-    def sets_counters(self) -> bool:
-        return self.traits.sets_counters
-
-    @property
-    def tells_windows(self) -> bool:
-        return self.traits.tells_windows
-
 
 def board(name: str, dialect: str) -> Board:
     """A board that does what its dialect is known for; an identified one may do more or less."""
@@ -236,7 +224,7 @@ class Abilities:
 
     @property
     def obeys_retries(self) -> int:
-        return sum(board.obeys_retries for board in self.boards)
+        return sum(board.traits.obeys_retries for board in self.boards)
 
     def must_set_counter(self, device: PlannedDevice) -> bool:
         """Whether no board begins by itself with the counter that a scenario says."""
@@ -244,7 +232,7 @@ class Abilities:
 
     @property
     def sets_counters(self) -> int:
-        return sum(board.sets_counters for board in self.boards)
+        return sum(board.traits.sets_counters for board in self.boards)
 
 
 def abilities_of(inventory: Inventory) -> Abilities:
@@ -272,8 +260,8 @@ def usual_bench(dialects: Iterable[str] = ("rui3", "rui3", "lora-e5")) -> Abilit
 def fits(board: Board, device: PlannedDevice) -> bool:
     return (
         _repeats(board, device)
-        and (board.sets_counters or not device.wants_counter(board.traits.first_f_cnt))
-        and (board.tells_windows or not device.expects_downlink)
+        and (board.traits.sets_counters or not device.wants_counter(board.traits.first_f_cnt))
+        and (board.traits.tells_windows or not device.expects_downlink)
     )
 
 
@@ -284,13 +272,13 @@ def by_the_network(device: PlannedDevice, board: Board) -> bool:
     """
     if device.nb_trans == 1 or device.activation != "abp":
         return False
-    if not (device.is_in_mid_life or board.sets_counters):
+    if not (device.is_in_mid_life or board.traits.sets_counters):
         return False
-    return not (board.obeys_retries and device.only_retries)
+    return not (board.traits.obeys_retries and device.only_retries)
 
 
 def _repeats(board: Board, device: PlannedDevice) -> bool:
-    if device.repetitions <= {1} or (board.obeys_retries and device.only_retries):
+    if device.repetitions <= {1} or (board.traits.obeys_retries and device.only_retries):
         return True
     return by_the_network(device, board)
 
@@ -308,7 +296,9 @@ def assignments(planned: PlannedCase, boards: Sequence[Board]) -> Iterator[tuple
     First those that leave the boards free that can do most.
     """
     devices = planned.on_air
-    modest_first = sorted(boards, key=lambda board: board.obeys_retries + board.sets_counters)
+    modest_first = sorted(
+        boards, key=lambda board: board.traits.obeys_retries + board.traits.sets_counters
+    )
     for chosen in permutations(modest_first, len(devices)):
         if all(map(fits, chosen, devices)):
             yield chosen

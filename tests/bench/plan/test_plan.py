@@ -147,6 +147,7 @@ def test_cases_alone_are_added_to_the_bound() -> None:
 
 def test_a_dialect_says_what_its_boards_can() -> None:
     e5 = board("e5", "lora-e5")
-    assert (e5.obeys_retries, e5.sets_counters, e5.tells_windows) == (True, True, False)
-    assert board("dut", "rui3").tells_windows
-    assert not board("dut", "rui3").obeys_retries
+    traits = e5.traits
+    assert (traits.obeys_retries, traits.sets_counters, traits.tells_windows) == (True, True, False)
+    assert board("dut", "rui3").traits.tells_windows
+    assert not board("dut", "rui3").traits.obeys_retries
