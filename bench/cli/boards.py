@@ -299,7 +299,7 @@ def replay(
             place.dialect, name or place.url, place.line(), rules, dialogue(verbose)
         )
         async with replayer:
-            await replayer.identify()
+            await replayer.radio.identify()
             await replayer.transmit(phy, freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
         print_lines([f"sent: {what}"])
         band = channel_plan(rules.name).band(freq_hz)

@@ -345,6 +345,3 @@ class RawRadio(Protocol):
 
     async def silence(self) -> None:
         """Let it transmit and receive nothing any more; nothing of it is raised."""
-
-    async def returned(self, within_us: int) -> None:
-        """Wait until its port is there again and it answers."""

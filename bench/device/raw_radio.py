@@ -247,14 +247,6 @@ class Replayer:
     async def __aexit__(self, *raised: Any) -> None:
         await self.radio.__aexit__(*raised)
 
-    @property
-    def firmware(self) -> str:
-        """Known after `identify`."""
-        return self.radio.firmware
-
-    async def identify(self) -> str:
-        return await self.radio.identify()
-
     async def tune(self, *, freq_hz: int, data_rate: DataRate, power_dbm: int = 14) -> None:
         """Be ready to send so: `transmit` then takes no longer than the frame.
 
@@ -286,9 +278,3 @@ class Replayer:
             "power_dbm": power_dbm,
         }
         self._record(f"replayer-{self.name}", "replayer.transmit", fields)
-
-    async def silence(self) -> None:
-        await self.radio.silence()
-
-    async def returned(self, within_us: int) -> None:
-        await self.radio.returned(within_us)

@@ -77,7 +77,7 @@ async def test_the_proof_may_come_before_the_ok(said: bytes) -> None:
     board.replies[SEND] = said
     async with FarEnd(board) as far, replayer_at(far) as replayer:
         await transmit(replayer)
-        assert replayer.firmware == "RUI_5.0.0_RAK3172-H"
+        assert replayer.radio.firmware == "RUI_5.0.0_RAK3172-H"
     assert far.events[-1] == {
         "source": "replayer-replayer", "kind": "replayer.transmit", "phy": PHY.hex(),
         "freq_hz": 868_100_000, "data_rate": "SF7BW125", "power_dbm": 14,
@@ -170,7 +170,7 @@ async def test_after_a_start_everything_is_read_again() -> None:
 async def test_a_firmware_that_gives_no_proof_is_refused() -> None:
     async with FarEnd(rui3_board(VER="RUI_4.0.3_RAK3172-H")) as far, replayer_at(far) as replayer:
         with pytest.raises(UnknownFirmware, match=r"4\.0\.3.*does not prove"):
-            await replayer.identify()
+            await replayer.radio.identify()
     assert SEND not in far.commands
 
 
@@ -232,7 +232,7 @@ async def test_silence_is_never_refused() -> None:
             replayer_at(far, dialect) as replayer,
         ):
             far.unplug()
-            await replayer.silence()
+            await replayer.radio.silence()
 
 
 @in_memory

@@ -148,6 +148,6 @@ async def test_a_replay_with_a_lora_e5(tmp_path: Path, piece: int) -> None:
             await replayer.transmit(
                 PHY, freq_hz=868_100_000, data_rate=DataRate(7, 125_000), power_dbm=14
             )
-            await replayer.silence()
+            await replayer.radio.silence()
     assert script.strange == []
     assert far.commands[-2] == f'AT+TEST=TXLRPKT,"{PHY.hex().upper()}"'
