@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,7 @@ from bench.lab.inventory.entries import (
 from bench.lab.power import PowerFailed, PowerSwitch, attenuator, power_switch
 from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field
 from bench.plan.needs import PlannedCase, assignments
-from bench.rig.lab_board import BoardUnfit, LabBoard, Warm
+from bench.rig.lab_board import BoardUnfit, LabBoard
 from bench.rig.process_bench import ProcessBench
 from bench.rig.stations import DATA_RATE, first_channel
 from bench.station.switchboard import StationClock, Switchboard
@@ -315,9 +315,9 @@ class Gateways:
         """The longest of these, with some room."""
         return LAG_US * len(self.switchboards)
 
-    def restarts_of(self, name: str) -> Callable[[], Awaitable[None]]:
-        """What restarts a gateway; GatewayFailed when that did not work."""
-        return lambda: restart_gateway(self._entry(name))
+    async def restart(self, name: str) -> None:
+        """Restart a gateway; GatewayFailed when that did not work."""
+        await restart_gateway(self._entry(name))
 
     async def attenuate(self, name: str, more_db: int) -> None:
         """Put so much more than usual before a gateway; PowerFailed if it cannot be set."""
@@ -425,7 +425,7 @@ class HardwareBench(ProcessBench):
             f"tap-{station}", "station.text", {**fields, "dropped": True, "origin": "foreign"}
         )
 
-    async def heard(self, board: Warm, since: int) -> int:
+    async def heard(self, board: LabBoard, since: int) -> int:
         until_us = now_us() + HEARD_WITHIN_US
         while board.frames == since and now_us() < until_us:  # noqa: ASYNC110 - with a deadline
             await asyncio.sleep(_LOOK_S)
@@ -436,7 +436,7 @@ class HardwareBench(ProcessBench):
             log.warning("%s", line)
             self.capture.record("bench", "bench.warning", {"text": line})
 
-    async def answer(self, board: Warm, dnmsg: str) -> None:
+    async def answer(self, board: LabBoard, dnmsg: str) -> None:
         name, _ = board.last_heard
         await self.gateways.switchboards[name].send(dnmsg)
 
@@ -493,7 +493,7 @@ class HardwareBench(ProcessBench):
 
     async def _silence_replayer(self, replayer: Replayer) -> None:
         self._is_ending = True
-        await replayer.silence()
+        await replayer.radio.silence()
 
     async def _silence(self, board: LabBoard) -> None:
         board.listener = self.say

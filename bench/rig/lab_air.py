@@ -6,6 +6,7 @@ meant to. A replay is sent by a second radio.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from bench.clock import until
@@ -218,7 +219,7 @@ async def _sleep_until(when_us: int) -> None:
 
 
 class GatewayStation(TappedStation):
-    """One gateway for one case; `restarts` restarts it, None where the bench cannot.
+    """One gateway for one case.
 
     The air says which receptions are of this case, and which of them it was meant to hear.
     """
@@ -231,7 +232,7 @@ class GatewayStation(TappedStation):
         super().__init__(name, switchboard.station, air.setup)
         self._switchboard = switchboard
         self._alone = air.alone
-        self._restarts = gateways.restarts_of(gateway)
+        self._restart = partial(gateways.restart, gateway)
         self._party = Party(self.tap.accept, air.owns)
         self._is_fresh = not self._alone
         self._task: asyncio.Task[None] | None = None
@@ -253,7 +254,7 @@ class GatewayStation(TappedStation):
             tasks.create_task(self._refresh())
 
     async def _refresh(self) -> None:
-        await self._restarts()
+        await self._restart()
         self._is_fresh = True
 
     def stop(self) -> None:
@@ -276,9 +277,6 @@ class GatewayStation(TappedStation):
 
     def restart(self) -> None:
         self.setup.tasks.create_task(self._restart())
-
-    async def _restart(self) -> None:
-        await self._restarts()
 
     def shut_out(self) -> None:
         if self._alone:

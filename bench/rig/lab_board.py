@@ -76,37 +76,16 @@ def secrets_of(entry: DeviceEntry, bench: str) -> Secrets:
     )
 
 
-class Warm(Protocol):
-    """A board, as far as this goes; `frames` counts what was heard of it.
-
-    `last_heard`: by which station last, and its text.
-    """
-
-    driver: AttachedDevice
-    book: DeviceBook
-    frames: int
-    last_heard: tuple[str, str]
-    nb_trans: int
-
-    @property
-    def name(self) -> str:
-        """Its name in the inventory."""
-
-    @property
-    def dr(self) -> int:
-        """The data rate that it sends with."""
-
-
 class OverTheAir(Protocol):
     """What a board needs of the bench to get a frame through without any case."""
 
-    async def heard(self, board: Warm, since: int) -> int:
+    async def heard(self, board: "LabBoard", since: int) -> int:
         """How many transmissions of a board were heard since; waits a moment for the first."""
 
     async def may_send(self, transmitter: str, size: int, dr: int, *, times: int = 1) -> None:
         """Wait until region and air allow it so many octets, and book them; NeverPermitted."""
 
-    async def answer(self, board: Warm, dnmsg: str) -> None:
+    async def answer(self, board: "LabBoard", dnmsg: str) -> None:
         """Let the gateway that has heard a board last send it something; LinkClosed."""
 
 
@@ -349,7 +328,7 @@ def _join_nonce_now() -> int:
     return max(1, int(since.total_seconds()) // _JOIN_NONCE_S)
 
 
-async def warm_up(board: Warm, air: OverTheAir) -> None:
+async def warm_up(board: LabBoard, air: OverTheAir) -> None:
     """Send until a frame was heard whose counter is that of no beginning; StimulusMissed."""
     session = _session(board)
     for _ in range(FRAMES_MAX):
@@ -366,7 +345,7 @@ async def warm_up(board: Warm, air: OverTheAir) -> None:
     )
 
 
-async def repeat(board: Warm, nb_trans: int, region: Region, air: OverTheAir) -> None:
+async def repeat(board: LabBoard, nb_trans: int, region: Region, air: OverTheAir) -> None:
     """Let the network tell it to send each frame so often, until it does; StimulusMissed."""
     session = _session(board)
     for _ in range(FRAMES_MAX):
@@ -389,11 +368,11 @@ async def repeat(board: Warm, nb_trans: int, region: Region, air: OverTheAir) ->
     raise StimulusMissed("device", f"{board.name}: it does not repeat, though it was told to")
 
 
-async def _may_send(board: Warm, air: OverTheAir, *, times: int = 1) -> None:
+async def _may_send(board: LabBoard, air: OverTheAir, *, times: int = 1) -> None:
     await air.may_send(board.name, DATA_OVERHEAD_BYTES + len(_PAYLOAD), board.dr, times=times)
 
 
-def _session(board: Warm) -> DeviceSession:
+def _session(board: LabBoard) -> DeviceSession:
     session = board.book.session
     assert session is not None, "only a board with a session can send"
     return session

@@ -31,6 +31,7 @@ from bench.host.program import (
 )
 from bench.host.relay import Note, Relay
 from bench.rig.application import STATUS_TOPIC, UP_TOPIC
+from bench.rig.case_setup import CaseSetup
 from bench.rig.provisioning import Provisioned
 from bench.station import web_socket
 from bench.station.web_socket import StationTls, TapServer, WebSocketLink
@@ -62,28 +63,13 @@ QUIET_US, QUIET_WITHIN_US = 1_000_000, 10_000_000
 
 
 class Guest(Protocol):
-    """A case's rig, as far as the bench serves it."""
+    """A case, as far as the bench serves it; `consumer_count`: its consumers are programs too."""
+
+    setup: CaseSetup
+    has_own_server: bool
 
     @property
-    def region(self) -> Region: ...
-
-    @property
-    def has_own_server(self) -> bool: ...
-
-    @property
-    def consumer_count(self) -> int:
-        """How many consumers the case has, which are programs too."""
-
-    @property
-    def lns_ids(self) -> list[str]:
-        """The ids of the network servers that the case needs."""
-
-    @property
-    def case(self) -> Case:
-        """The case that is played on it."""
-
-    def known_devices(self) -> Sequence[Provisioned]:
-        """The devices that the network server is to know."""
+    def consumer_count(self) -> int: ...
 
     def use(self, program: FollowedLns) -> None:
         """Put the stations on this network server, which runs."""
@@ -213,7 +199,7 @@ class ProcessBench:
                 await self._places.acquire()
             await asyncio.sleep(BETWEEN_BEGINS_S)
             await self.quiet(KEPT_UP_US, KEPT_UP_WITHIN_US)
-        self._cases.add(rig.case)
+        self._cases.add(rig.setup.case)
 
     def left_early(self) -> None:
         """A case ended that never entered."""
@@ -223,7 +209,7 @@ class ProcessBench:
         """The case is over; another one may begin."""
         for _ in range(_places(rig)):
             self._places.release()
-        self._cases.discard(rig.case)
+        self._cases.discard(rig.setup.case)
 
     async def quiet(self, for_us: int = QUIET_US, within_us: int = QUIET_WITHIN_US) -> None:
         """Wait until this host has kept up for a while; no longer than is worth it."""
@@ -325,11 +311,12 @@ class ProcessBench:
         try:
             sharing: dict[tuple[str, str], list[Guest]] = {}
             for rig in arrived:
-                for lns in () if rig.has_own_server else rig.lns_ids:
-                    sharing.setdefault((lns, rig.region.name), []).append(rig)
+                for lns in () if rig.has_own_server else rig.setup.servers:
+                    sharing.setdefault((lns, rig.setup.region.name), []).append(rig)
             for (lns, _), rigs in sharing.items():
-                program = self.new_lns(lns, rigs[0].region)
-                await begin(program, [known for rig in rigs for known in rig.known_devices()])
+                program = self.new_lns(lns, rigs[0].setup.region)
+                devices = (device for rig in rigs for device in rig.setup.devices.values())
+                await begin(program, [d.provisioned for d in devices if d.provisioned.known])
                 for rig in rigs:
                     rig.use(program)
                 self._shared.append(program)
@@ -367,7 +354,7 @@ class ProcessBench:
 
 
 def _places(rig: Guest) -> int:
-    programs = rig.consumer_count + (len(rig.lns_ids) if rig.has_own_server else 0)
+    programs = rig.consumer_count + (len(rig.setup.servers) if rig.has_own_server else 0)
     return 1 + PLACES_OF_A_PROGRAM * programs
 
 

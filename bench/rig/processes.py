@@ -4,7 +4,7 @@ The network server is a program of its own, between a real broker and a real Red
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from bench.capture.reading import Event
 from bench.clock import until
@@ -14,7 +14,6 @@ from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
 from bench.rig.process_application import ProcessApplication
 from bench.rig.process_bench import STORE_FILE, ProcessBench, begin
-from bench.rig.provisioning import Provisioned
 from bench.station import LinkClosed, TextLink
 from bench.station.web_socket import WebSocketLink
 from bench.verdict.case import Case
@@ -22,7 +21,6 @@ from bench.verdict.wire import is_reception
 from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import Region
 from lns.store.redis import keys_of, sessions_of
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisWire, redis_server
@@ -214,8 +212,8 @@ class ProcessServers(Servers):
         own: bool,
         take: Callable[[Event], None] | None = None,
     ) -> None:
+        self.setup = setup
         self.has_own_server = own
-        self._setup = setup
         self._bench = bench
         self._application = application
         self._take = take
@@ -224,12 +222,7 @@ class ProcessServers(Servers):
 
     def new(self, lns: str) -> NetworkServer:
         server = self._servers[lns] = ProcessServer(
-            self._bench,
-            lns,
-            self._setup,
-            self._application,
-            self._take,
-            own=self.has_own_server,
+            self._bench, lns, self.setup, self._application, self._take, own=self.has_own_server
         )
         return server
 
@@ -243,24 +236,8 @@ class ProcessServers(Servers):
             raise RuntimeError(why)
 
     @property
-    def region(self) -> Region:
-        return self._setup.region
-
-    @property
     def consumer_count(self) -> int:
         return self._application.consumer_count
-
-    @property
-    def lns_ids(self) -> list[str]:
-        return list(self._servers)
-
-    @property
-    def case(self) -> Case:
-        return self._setup.case
-
-    def known_devices(self) -> Sequence[Provisioned]:
-        every = [device.provisioned for device in self._setup.devices.values()]
-        return [device for device in every if device.known]
 
     def use(self, program: FollowedLns) -> None:
         self._servers[program.lns].program = program
@@ -271,7 +248,7 @@ class ProcessServers(Servers):
             server.store_url = store_url
 
     async def ready(self) -> None:
-        setup, bench = self._setup, self._bench
+        setup, bench = self.setup, self._bench
         await bench.enter(self)
         self._has_entered = True
         for device in setup.devices.values():
@@ -281,7 +258,7 @@ class ProcessServers(Servers):
 
     async def settle(self) -> None:
         until_us = now_us() + COLLECTED_WITHIN_US
-        while now_us() < until_us and not _is_complete(self._setup.case):  # noqa: ASYNC110
+        while now_us() < until_us and not _is_complete(self.setup.case):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         sharing = [server for server in self._servers.values() if server.client_id is not None]
         if sharing and all(one.own_program().to_broker.connections < 2 for one in sharing):
@@ -300,7 +277,7 @@ class ProcessServers(Servers):
         finally:
             if self._has_entered:
                 self._bench.leave(self)
-            elif not self._setup.is_started:
+            elif not self.setup.is_started:
                 self._bench.left_early()
 
 
