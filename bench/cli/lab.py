@@ -32,7 +32,8 @@ from bench.device.dialects import UsbPort, dialect_of, line_for, serial_ports
 from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.lab.inventory import BenchLock, Inventory, InventoryError, LockHeld, load
-from bench.lab.inventory.entries import PortMissing, PowerEntry, Radio, port_of
+from bench.lab.inventory.entries import PortMissing, Radio, port_of
+from bench.lab.inventory.sections import PowerSection
 from bench.lab.power import PowerFailed, PowerSwitch, power_switch
 
 BENCH = Path("bench.toml")
@@ -131,7 +132,7 @@ async def _work(switch: PowerSwitch, action: Action, off_us: int) -> None:
             await switch.cycle(off_us)
 
 
-def _switch_entry(inventory: Inventory, name: str) -> PowerEntry:
+def _switch_entry(inventory: Inventory, name: str) -> PowerSection:
     of = {radio.name: radio.power for radio in inventory.radios}
     of |= {gateway.name: gateway.power for gateway in inventory.gateways}
     switches = [entry.name for entry in inventory.powers]

@@ -33,8 +33,7 @@ from bench.lab.basicstation_host import (
 )
 from bench.lab.basicstation_setup import CannotConfigure, RollCall, provision, wisgate_steps
 from bench.lab.inventory import Inventory
-from bench.lab.inventory.entries import GatewayEntry, GatewayKind
-from bench.lab.inventory.sections import BOARDS
+from bench.lab.inventory.sections import BOARDS, GatewayKind, GatewaySection
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 
@@ -54,7 +53,7 @@ class Asked:
     """What a verb is given."""
 
     inventory: Inventory
-    gateway: GatewayEntry
+    gateway: GatewaySection
     dry_run: bool
     lines_max: int
     too_late: str | None = None
@@ -298,7 +297,7 @@ _VERBS: dict[str, Callable[[Asked], Awaitable[GatewayAnswer]]] = {
 _CHANGING = ("provision", "restart")
 
 
-def _asked(inventory: Inventory, words: Sequence[str]) -> tuple[str, list[GatewayEntry]]:
+def _asked(inventory: Inventory, words: Sequence[str]) -> tuple[str, list[GatewaySection]]:
     known = {gateway.name: gateway for gateway in inventory.gateways}
     verbs = [word for word in words if word in _VERBS and word not in known]
     names = [word for word in words if word not in verbs]

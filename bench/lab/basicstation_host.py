@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from bench.lab.inventory.entries import GatewayEntry, GatewayKind
+from bench.lab.inventory.sections import GatewayKind, GatewaySection
 from bench.lab.power import said_by
 from lns.clock import EPOCH, utc_of_this_host
 from lns.complaints import printable
@@ -94,7 +94,7 @@ class GatewayShell:
         return f"{self.name}: {where}: {said}" + (f"; {advice.format(host=host)}" if advice else "")
 
 
-def shell_of(gateway: GatewayEntry) -> GatewayShell:
+def shell_of(gateway: GatewaySection) -> GatewayShell:
     """The shell of a gateway; GatewayFailed for one that the bench cannot log in to."""
     if gateway.ssh is None and gateway.kind is not GatewayKind.PROGRAM:
         raise GatewayFailed(
@@ -103,7 +103,7 @@ def shell_of(gateway: GatewayEntry) -> GatewayShell:
     return GatewayShell(gateway.name, gateway.ssh, gateway.home)
 
 
-def restart_words(gateway: GatewayEntry) -> str:
+def restart_words(gateway: GatewaySection) -> str:
     """The command that restarts the station of a gateway; GatewayFailed if there is none."""
     if gateway.restart is not None:
         return shlex.join(gateway.restart)
@@ -123,13 +123,13 @@ def restart_words(gateway: GatewayEntry) -> str:
             )
 
 
-async def restart_gateway(gateway: GatewayEntry, limit_us: int = _LIMIT_US) -> None:
+async def restart_gateway(gateway: GatewaySection, limit_us: int = _LIMIT_US) -> None:
     """Restart the station of a gateway, the whole gateway if it is a WisGate; GatewayFailed."""
     words = restart_words(gateway)
     await restart_shell(gateway).run(words, limit_us=limit_us)
 
 
-def restart_shell(gateway: GatewayEntry) -> GatewayShell:
+def restart_shell(gateway: GatewaySection) -> GatewayShell:
     """Where the command runs that restarts a gateway; GatewayFailed if there is no way in."""
     if gateway.ssh is None and gateway.restart is not None:
         # A command of this host, whatever kind of gateway it restarts.
@@ -384,7 +384,7 @@ class Journal:
         return tuple(line.text for line in self.lines)
 
 
-async def journal(gateway: GatewayEntry, lines_max: int = LINES_MAX) -> Journal:
+async def journal(gateway: GatewaySection, lines_max: int = LINES_MAX) -> Journal:
     """The newest lines of the log of a gateway; GatewayFailed."""
     shell = shell_of(gateway)
     before = utc_of_this_host()

@@ -26,8 +26,14 @@ from bench.lab.basicstation_host import (
     restart_words,
     shell_of,
 )
-from bench.lab.inventory.entries import GatewayEntry, GatewayKind, Inventory
-from bench.lab.inventory.sections import BOARDS, Certainty, GatewayBoard
+from bench.lab.inventory.entries import Inventory
+from bench.lab.inventory.sections import (
+    BOARDS,
+    Certainty,
+    GatewayBoard,
+    GatewayKind,
+    GatewaySection,
+)
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.server.address import host_and_port, is_everywhere, is_loopback, uri
@@ -69,7 +75,7 @@ class GatewayFiles:
     notes: tuple[str, ...]
 
 
-def gateway_files(inventory: Inventory, gateway: GatewayEntry) -> GatewayFiles:
+def gateway_files(inventory: Inventory, gateway: GatewaySection) -> GatewayFiles:
     """What a gateway is to have in its home; CannotConfigure."""
     tc_uri = tap_uri_for(inventory, gateway)
     there = [GatewayFile("tc.uri", f"{tc_uri}\n".encode()), *_credentials(gateway)]
@@ -87,7 +93,7 @@ def gateway_files(inventory: Inventory, gateway: GatewayEntry) -> GatewayFiles:
     return GatewayFiles(tuple(there), gone, tuple(notes))
 
 
-def tap_uri_for(inventory: Inventory, gateway: GatewayEntry) -> str:
+def tap_uri_for(inventory: Inventory, gateway: GatewaySection) -> str:
     """Where a gateway finds the tap; CannotConfigure if it could not connect."""
     if inventory.tap_uri is not None:
         return inventory.tap_uri
@@ -164,7 +170,7 @@ esac
 """
 
 
-def _hardware(inventory: Inventory, gateway: GatewayEntry) -> tuple[list[GatewayFile], list[str]]:
+def _hardware(inventory: Inventory, gateway: GatewaySection) -> tuple[list[GatewayFile], list[str]]:
     if gateway.board is None:
         return [], ["bench.toml names no board: station.conf and rinit.sh stay as they are"]
     board = BOARDS[gateway.board]
@@ -189,7 +195,7 @@ def _hardware(inventory: Inventory, gateway: GatewayEntry) -> tuple[list[Gateway
     return files, notes
 
 
-def _credentials(gateway: GatewayEntry) -> list[GatewayFile]:
+def _credentials(gateway: GatewaySection) -> list[GatewayFile]:
     folder = gateway.credentials
     if folder is None:
         return []
@@ -203,7 +209,7 @@ def _credentials(gateway: GatewayEntry) -> list[GatewayFile]:
     ]
 
 
-def _content(gateway: GatewayEntry, path: Path) -> bytes:
+def _content(gateway: GatewaySection, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
@@ -218,7 +224,7 @@ _AUTHENTICATION = {
 }
 
 
-def wisgate_steps(inventory: Inventory, gateway: GatewayEntry) -> list[str]:
+def wisgate_steps(inventory: Inventory, gateway: GatewaySection) -> list[str]:
     """What to do in the pages of a WisGate, in order; CannotConfigure. No secret is in it."""
     files = {file.name: file for file in gateway_files(inventory, gateway).there}
     uri = files["tc.uri"].content.decode().strip()
@@ -288,7 +294,7 @@ class Provisioning:
 
 
 async def provision(
-    inventory: Inventory, gateway: GatewayEntry, *, dry_run: bool = False
+    inventory: Inventory, gateway: GatewaySection, *, dry_run: bool = False
 ) -> Provisioning:
     """Make the files of a gateway right and restart its station if they were not.
 
@@ -324,7 +330,7 @@ async def provision(
     )
 
 
-async def _restart(gateway: GatewayEntry, commands: list[str], *, dry_run: bool) -> bool:
+async def _restart(gateway: GatewaySection, commands: list[str], *, dry_run: bool) -> bool:
     if gateway.kind is GatewayKind.PROGRAM and gateway.restart is None:
         return False  # whoever started it sees the new files at its next start
     commands.append(shlex.join(restart_shell(gateway).command(restart_words(gateway))))
@@ -394,7 +400,7 @@ def _writing(home: str, written: Sequence[GatewayFile], removed: Sequence[str]) 
 
 
 def _warnings(
-    gateway: GatewayEntry, wanted: GatewayFiles, found: dict[str, FileThere]
+    gateway: GatewaySection, wanted: GatewayFiles, found: dict[str, FileThere]
 ) -> Iterator[str]:
     if _CUPS in found:
         yield "cups.uri is there: CUPS may write other tc files; take cups.* away"

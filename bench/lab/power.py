@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
-from bench.lab.inventory.entries import AttenuatorEntry, PowerEntry, PowerKind
+from bench.lab.inventory.sections import AttenuatorSection, PowerKind, PowerSection
 from lns.clock import now_us
 
 OFF_US = 3_000_000
@@ -359,10 +359,10 @@ class Attenuator(Protocol):
 
 
 class CommandAttenuator:
-    def __init__(self, entry: AttenuatorEntry) -> None:
-        assert entry.set_command is not None, f"{entry.name} has no command"
+    def __init__(self, entry: AttenuatorSection) -> None:
+        assert entry.set is not None, f"{entry.name} has no command"
         self._name = entry.name
-        self._command = entry.set_command
+        self._command = entry.set
 
     async def set_db(self, db: int) -> None:
         await run_command(
@@ -371,16 +371,16 @@ class CommandAttenuator:
 
 
 class PersonAttenuator:
-    def __init__(self, entry: AttenuatorEntry) -> None:
+    def __init__(self, entry: AttenuatorSection) -> None:
         self._name = entry.name
 
     async def set_db(self, db: int) -> None:
         await ask_person(self._name, f"set the attenuator to {_loss(self._name, db)} dB")
 
 
-def attenuator(entry: AttenuatorEntry) -> Attenuator:
+def attenuator(entry: AttenuatorSection) -> Attenuator:
     """The attenuator of an entry; nothing is set before it is used."""
-    return PersonAttenuator(entry) if entry.set_command is None else CommandAttenuator(entry)
+    return PersonAttenuator(entry) if entry.set is None else CommandAttenuator(entry)
 
 
 def _loss(name: str, db: int) -> int:
@@ -389,9 +389,9 @@ def _loss(name: str, db: int) -> int:
     return db
 
 
-def power_switch(entry: PowerEntry) -> PowerSwitch:
+def power_switch(entry: PowerSection) -> PowerSwitch:
     """The switch of an entry; nothing is opened or asked before it is used."""
-    settings: dict[str, Any] = dict(entry.settings)
+    settings: dict[str, Any] = entry.settings()
     match entry.kind:
         case PowerKind.UHUBCTL:
             location = settings["location"]

@@ -16,14 +16,8 @@ from bench.device.raw_radio import Replayer
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.host.program import HostError
 from bench.lab.basicstation_host import restart_gateway
-from bench.lab.inventory.entries import (
-    DeviceEntry,
-    GatewayEntry,
-    Inventory,
-    PortMissing,
-    Radio,
-    port_of,
-)
+from bench.lab.inventory.entries import DeviceEntry, Inventory, PortMissing, Radio, port_of
+from bench.lab.inventory.sections import GatewaySection
 from bench.lab.power import PowerFailed, PowerSwitch, attenuator, power_switch
 from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field
 from bench.plan.needs import PlannedCase, assignments
@@ -327,7 +321,7 @@ class Gateways:
         entry = self._inventory.attenuator(which)
         await attenuator(entry).set_db(entry.db + more_db)
 
-    def _entry(self, name: str) -> GatewayEntry:
+    def _entry(self, name: str) -> GatewaySection:
         return next(one for one in self._inventory.gateways if one.name == name)
 
     def _expect_downlink(self, text: str, clock: StationClock) -> None:

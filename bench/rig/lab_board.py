@@ -25,7 +25,8 @@ from bench.device.interfaces import (
     WrongDevice,
 )
 from bench.device.serial_line import LineLost, PortUnavailable
-from bench.lab.inventory.entries import DeviceEntry, Limits
+from bench.lab.inventory.entries import DeviceEntry
+from bench.lab.inventory.sections import LimitsSection
 from bench.lab.power import PowerSwitch
 from bench.lab.regulation import check_eirp, check_region
 from bench.plan.needs import Board, PlannedDevice, by_the_network
@@ -102,7 +103,7 @@ class LabBoard:
         region_name: str,
         driver_of: Callable[[Record], AttachedDevice],
         *,
-        limits: Limits,
+        limits: LimitsSection,
         power: PowerSwitch | None = None,
         reset: PowerSwitch | None = None,
     ) -> None:

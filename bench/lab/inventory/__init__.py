@@ -13,18 +13,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from bench.lab.inventory.entries import (
-    AttenuatorEntry,
-    DeviceEntry,
-    GatewayEntry,
-    Inventory,
-    Limits,
-    PowerEntry,
-    Radio,
-    ReplayerEntry,
-    ReportTo,
-)
-from bench.lab.inventory.sections import BenchFile, DeviceSection, GatewaySection, RadioSection
+from bench.lab.inventory.entries import DeviceEntry, Inventory, Radio, ReplayerEntry, ReportTo
+from bench.lab.inventory.sections import BenchFile, DeviceSection, RadioSection
 from lns.clock import utc_of_this_host
 from lns.complaints import printable
 from lns.lorawan.crypto import SessionKeys
@@ -63,21 +53,12 @@ def _inventory(path: Path, file: BenchFile) -> Inventory:
         path=path,
         **bench.model_dump(exclude={"lock"}),
         lock=here / (bench.lock or f"{bench.name}.lock"),
-        limits=Limits(**file.limits.model_dump()),
+        limits=file.limits,
         devices=tuple(_device(here, file, section) for section in file.device),
         replayers=tuple(ReplayerEntry(radio=_radio(here, section)) for section in file.replayer),
-        gateways=tuple(_gateway(here, section) for section in file.gateway),
-        powers=tuple(
-            PowerEntry(name=section.name, kind=section.kind, settings=section.settings())
-            for section in file.power
-        ),
-        attenuators=tuple(
-            AttenuatorEntry(
-                **section.model_dump(exclude={"set"}),
-                set_command=None if section.set is None else tuple(section.set),
-            )
-            for section in file.attenuator
-        ),
+        gateways=file.gateway,
+        powers=file.power,
+        attenuators=file.attenuator,
         report=ReportTo(**file.report.model_dump()),
     )
 
@@ -103,17 +84,6 @@ def _device(here: Path, file: BenchFile, section: DeviceSection) -> DeviceEntry:
         app_key=section.app_key,
         dev_addr=section.dev_addr,
         keys=keys,
-    )
-
-
-def _gateway(here: Path, section: GatewaySection) -> GatewayEntry:
-    given = section.model_dump(exclude_none=True, exclude={"restart", "credentials"})
-    if section.ssh is None and section.home is not None:
-        given["home"] = str(here / section.home)
-    return GatewayEntry(
-        **given,
-        restart=None if section.restart is None else tuple(section.restart),
-        credentials=None if section.credentials is None else here / section.credentials,
     )
 
 

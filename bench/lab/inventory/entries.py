@@ -2,32 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from bench.lab.inventory.sections import (
+    AttenuatorSection,
+    GatewaySection,
+    LimitsSection,
+    PowerSection,
+)
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
-
-
-class GatewayKind(StrEnum):
-    RASPBERRY_PI = "raspberry-pi"
-    WISGATE = "wisgate"
-    PROGRAM = "program"  # a station process on this host
-
-
-class PowerKind(StrEnum):
-    UHUBCTL = "uhubctl"
-    RELAY = "relay"
-    SHELLY = "shelly"
-    TASMOTA = "tasmota"
-    COMMAND = "command"
-    PERSON = "person"
-
-
-class AttenuatorKind(StrEnum):
-    COMMAND = "command"
-    PERSON = "person"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,62 +62,6 @@ class ReplayerEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayEntry:
-    """A gateway with a Basics Station.
-
-    `ssh`: where to log in, None if the bench cannot. `home`: the folder of the station. `restart`:
-    a command, run over `ssh` where there is one, else on this host; None: that of the kind.
-    `credentials`: a folder with `tc.trust`, `tc.crt` and `tc.key`, as far as they are needed.
-    """
-
-    name: str
-    eui: Eui
-    kind: GatewayKind
-    board: str | None = None
-    ssh: str | None = None
-    home: str = "/opt/basicstation"
-    restart: tuple[str, ...] | None = None
-    power: str | None = None
-    attenuator: str | None = None
-    credentials: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PowerEntry:
-    """A power switch or a reset button; `settings` are the keys of its kind."""
-
-    name: str
-    kind: PowerKind
-    settings: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttenuatorEntry:
-    """A step attenuator; `db` is its everyday setting, `set_command` has "{db}" in it."""
-
-    name: str
-    kind: AttenuatorKind
-    db: int
-    set_command: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a night must not exceed.
-
-    `rssi_dbm_max`: stronger is a near-field warning. `rf_attempts_max`: how often a stimulus is
-    made that did not come about. `inconclusive_share_max`: 0..1. `board_patience_s`: for how
-    long a board that does not answer is waited for, before its power is switched.
-    """
-
-    eirp_dbm_max: int = 14
-    rssi_dbm_max: int = -40
-    rf_attempts_max: int = 3
-    inconclusive_share_max: float = 0.05
-    board_patience_s: int = 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTo:
     """Where the summary of a night goes; a URL may contain a password, so none is shown.
 
@@ -165,12 +94,12 @@ class Inventory:
     tap_uri: str | None = None
     conducted: bool = False
     lock: Path
-    limits: Limits = Limits()
+    limits: LimitsSection = field(default_factory=LimitsSection)
     devices: tuple[DeviceEntry, ...] = ()
     replayers: tuple[ReplayerEntry, ...] = ()
-    gateways: tuple[GatewayEntry, ...] = ()
-    powers: tuple[PowerEntry, ...] = ()
-    attenuators: tuple[AttenuatorEntry, ...] = ()
+    gateways: tuple[GatewaySection, ...] = ()
+    powers: tuple[PowerSection, ...] = ()
+    attenuators: tuple[AttenuatorSection, ...] = ()
     report: ReportTo = ReportTo()
     absent: Mapping[str, str] = field(default_factory=dict)
 
@@ -200,11 +129,11 @@ class Inventory:
         """Every board at a serial port, devices first."""
         return (*(d.radio for d in self.devices), *(r.radio for r in self.replayers))
 
-    def power(self, name: str) -> PowerEntry:
+    def power(self, name: str) -> PowerSection:
         """The switch of this name; KeyError if there is none."""
         return {entry.name: entry for entry in self.powers}[name]
 
-    def attenuator(self, name: str) -> AttenuatorEntry:
+    def attenuator(self, name: str) -> AttenuatorSection:
         """The attenuator of this name; KeyError if there is none."""
         return {entry.name: entry for entry in self.attenuators}[name]
 

@@ -9,16 +9,35 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from bench.device.interfaces import DialectName
-from bench.lab.inventory.entries import AttenuatorKind, GatewayKind, PowerKind
 from lns.server.address import address, tc_uri
 from lns.toml_file import DevAddrText, EuiText, Key, RegionName, Section
 
 TABLE = Path(__file__).with_name("gateway_boards.toml")
 _DEVICES = {"spi": "/dev/spidev0.0", "usb": "usb:/dev/ttyACM0"}
 _WITH_CONFIGURATION = ("SX1302", "SX1303")
+
+
+class GatewayKind(StrEnum):
+    RASPBERRY_PI = "raspberry-pi"
+    WISGATE = "wisgate"
+    PROGRAM = "program"  # a station process on this host
+
+
+class PowerKind(StrEnum):
+    UHUBCTL = "uhubctl"
+    RELAY = "relay"
+    SHELLY = "shelly"
+    TASMOTA = "tasmota"
+    COMMAND = "command"
+    PERSON = "person"
+
+
+class AttenuatorKind(StrEnum):
+    COMMAND = "command"
+    PERSON = "person"
 
 
 class Certainty(StrEnum):
@@ -255,6 +274,8 @@ class DeviceSection(RadioSection):
 
 
 class GatewaySection(Section):
+    """A gateway with a Basics Station; paths on this host begin where bench.toml lies."""
+
     name: Name
     """Its station name in scenarios: `west`, `east`, `north`."""
     eui: EuiText
@@ -265,7 +286,7 @@ class GatewaySection(Section):
     """The concentrator board of a Raspberry Pi."""
     ssh: Annotated[str, AfterValidator(_ssh_host)] | None = None
     """Where ssh logs in, such as `pi@192.168.10.11`."""
-    home: Annotated[str, Field(min_length=1)] | None = None
+    home: Annotated[str, Field(min_length=1)] = "/opt/basicstation"
     """The folder of Basics Station there."""
     restart: Words | None = None
     """The command that restarts its station; that of its kind if absent."""
@@ -273,11 +294,11 @@ class GatewaySection(Section):
     """The `[[power]]` that switches it off and on."""
     attenuator: str | None = None
     """The `[[attenuator]]` before its antenna."""
-    credentials: str | None = None
+    credentials: Path | None = None
     """The folder with its TLS files."""
 
     @model_validator(mode="after")
-    def _belongs_together(self) -> "GatewaySection":
+    def _belongs_together(self, info: ValidationInfo) -> "GatewaySection":
         if self.kind is not GatewayKind.RASPBERRY_PI:
             if self.board is not None:
                 raise ValueError(f"a gateway of kind {self.kind} has no board; leave it out")
@@ -285,6 +306,11 @@ class GatewaySection(Section):
             raise ValueError(f"board {self.board!r} is not known; one of {', '.join(BOARDS)}")
         if self.kind is GatewayKind.PROGRAM and self.ssh is not None:
             raise ValueError("a station on this host needs no ssh; leave it out")
+        here = info.context or Path()
+        if self.ssh is None:
+            self.home = str(here / self.home)
+        if self.credentials is not None:
+            self.credentials = here / self.credentials
         return self
 
 

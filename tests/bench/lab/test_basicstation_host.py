@@ -21,7 +21,7 @@ from bench.lab.basicstation_host import (
     restart_words,
     shell_of,
 )
-from bench.lab.inventory.entries import GatewayEntry, GatewayKind
+from bench.lab.inventory.sections import GatewayKind, GatewaySection
 from lns.clock import utc_of_this_host
 from lns.lorawan.identifiers import Eui
 from tests.bench.lab.gateway_host import GatewayHost, gateway_host
@@ -30,7 +30,7 @@ __all__ = ["gateway_host"]
 
 
 def read(host: GatewayHost, kind: GatewayKind, *, local: bool = False) -> Journal:
-    gateway = GatewayEntry(
+    gateway = GatewaySection(
         name="west",
         eui=Eui("0016C001F1500001"),
         kind=kind,
@@ -239,9 +239,9 @@ def test_what_a_station_says_cannot_move_the_cursor() -> None:
     assert "\x1b" not in trouble.line
 
 
-def gateway(kind: GatewayKind, **more: object) -> GatewayEntry:
+def gateway(kind: GatewayKind, **more: object) -> GatewaySection:
     eui = Eui("0016C001F1500001")
-    return GatewayEntry(name="west", eui=eui, kind=kind, **more)  # type: ignore[arg-type]
+    return GatewaySection(name="west", eui=eui, kind=kind, **more)  # type: ignore[arg-type]
 
 
 def run(ssh: str | None, words: str, **more: int) -> str:

@@ -10,7 +10,7 @@ import pytest
 from bench.lab.basicstation_host import GatewayFailed
 from bench.lab.basicstation_setup import CannotConfigure, Provisioning, provision
 from bench.lab.inventory import Inventory, load
-from bench.lab.inventory.entries import GatewayEntry, GatewayKind
+from bench.lab.inventory.sections import GatewayKind, GatewaySection
 from tests.bench.lab.gateway_host import GatewayHost, gateway_host
 from tests.bench.lab.inventory.bench_toml import bench_toml
 
@@ -21,13 +21,15 @@ TOKEN = b"Authorization: Bearer sesame\r\n"
 @pytest.fixture
 def bench(tmp_path: Path, host: GatewayHost) -> Inventory:
     plain = load(bench_toml(tmp_path))
-    west = replace(plain.gateways[0], home=str(host.home), credentials=tmp_path / "tc")
+    west = plain.gateways[0].model_copy(
+        update={"home": str(host.home), "credentials": tmp_path / "tc"}
+    )
     (tmp_path / "tc").mkdir()
     return replace(plain, tap_uri="ws://192.168.10.5:6090", gateways=(west,))
 
 
 def done(bench: Inventory, *, dry_run: bool = False, **changed: object) -> Provisioning:
-    gateway: GatewayEntry = replace(bench.gateways[0], **changed)  # type: ignore[arg-type]
+    gateway: GatewaySection = bench.gateways[0].model_copy(update=changed)
     return asyncio.run(provision(bench, gateway, dry_run=dry_run))
 
 

@@ -16,8 +16,7 @@ from bench.lab.basicstation_setup import (
     tap_uri_for,
 )
 from bench.lab.inventory import Inventory, load
-from bench.lab.inventory.entries import GatewayEntry, GatewayKind
-from bench.lab.inventory.sections import BOARDS
+from bench.lab.inventory.sections import BOARDS, GatewayKind, GatewaySection
 from lns.lorawan.identifiers import Eui
 from tests.bench.lab.inventory.bench_toml import bench_toml
 
@@ -30,7 +29,7 @@ def bench(tmp_path: Path) -> Inventory:
 
 
 def written(bench: Inventory, **changed: object) -> dict[str, bytes]:
-    gateway = replace(bench.gateways[0], **changed)  # type: ignore[arg-type]
+    gateway = bench.gateways[0].model_copy(update=changed)
     return {file.name: file.content for file in gateway_files(bench, gateway).there}
 
 
@@ -99,7 +98,7 @@ def test_a_station_on_this_host_has_only_what_leads_to_the_tap(bench: Inventory)
 def test_credentials_are_taken_as_they_are(bench: Inventory, tmp_path: Path) -> None:
     (tmp_path / "tc.trust").write_bytes(b"CA")
     (tmp_path / "tc.key").write_bytes(b"Authorization: Bearer sesame\r\n")
-    gateway = replace(bench.gateways[0], credentials=tmp_path)
+    gateway = bench.gateways[0].model_copy(update={"credentials": tmp_path})
     files = gateway_files(bench, gateway)
     modes = {file.name: file.mode for file in files.there}
     assert modes["tc.trust"] == 0o644 and modes["tc.key"] == 0o600
@@ -120,11 +119,14 @@ def test_a_tap_that_no_gateway_could_reach_is_refused(
     bench: Inventory, tap: str, kind: GatewayKind, said: str
 ) -> None:
     with pytest.raises(CannotConfigure, match=said):
-        tap_uri_for(replace(bench, tap=tap, tap_uri=None), replace(bench.gateways[0], kind=kind))
+        tap_uri_for(
+            replace(bench, tap=tap, tap_uri=None),
+            bench.gateways[0].model_copy(update={"kind": kind}),
+        )
 
 
 def test_the_uri_of_the_tap_follows_from_its_address(bench: Inventory) -> None:
-    program = GatewayEntry(name="p", eui=EUI, kind=GatewayKind.PROGRAM)
+    program = GatewaySection(name="p", eui=EUI, kind=GatewayKind.PROGRAM)
     plain = replace(bench, tap_uri=None)
     assert tap_uri_for(plain, program) == "ws://127.0.0.1:6090"
     assert tap_uri_for(replace(plain, tap="[::1]:6090"), program) == "ws://[::1]:6090"
@@ -137,13 +139,15 @@ def test_tls_needs_somebody_to_trust(bench: Inventory) -> None:
 
 
 def test_what_is_not_known_of_a_board_is_told(bench: Inventory) -> None:
-    unsure, held = gateway_files(bench, replace(bench.gateways[0], board="WM1302")).notes
+    unsure, held = gateway_files(
+        bench, bench.gateways[0].model_copy(update={"board": "WM1302"})
+    ).notes
     assert "reset line 17 of WM1302 is not confirmed" in unsure
     assert "line 18 has to stay at 1 when gpioset has ended" in held
-    old = gateway_files(bench, replace(bench.gateways[0], board="RAK2245"))
+    old = gateway_files(bench, bench.gateways[0].model_copy(update={"board": "RAK2245"}))
     assert [file.name for file in old.there] == ["tc.uri", "rinit.sh"]
     assert "SX1301 needs a station.conf of its own" in old.notes[0]
-    none = gateway_files(bench, replace(bench.gateways[0], board=None))
+    none = gateway_files(bench, bench.gateways[0].model_copy(update={"board": None}))
     assert [file.name for file in none.there] == ["tc.uri"]
     assert "names no board" in none.notes[0]
 

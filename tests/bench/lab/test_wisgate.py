@@ -7,7 +7,7 @@ import pytest
 
 from bench.lab.basicstation_setup import wisgate_steps
 from bench.lab.inventory import load
-from bench.lab.inventory.entries import GatewayEntry, GatewayKind
+from bench.lab.inventory.sections import GatewayKind, GatewaySection
 from lns.lorawan.identifiers import Eui
 from tests.bench.lab.inventory.bench_toml import bench_toml
 
@@ -15,7 +15,7 @@ from tests.bench.lab.inventory.bench_toml import bench_toml
 def steps(tmp_path: Path, uri: str, *files: str) -> str:
     for name in files:
         (tmp_path / name).write_text("sesame")
-    gateway = GatewayEntry(
+    gateway = GatewaySection(
         name="east",
         eui=Eui("AC1F09FFFE0000A1"),
         kind=GatewayKind.WISGATE,

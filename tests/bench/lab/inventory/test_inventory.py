@@ -7,20 +7,16 @@ from pathlib import Path
 import pytest
 
 from bench.lab.inventory import InventoryError, load
-from bench.lab.inventory.entries import (
-    AttenuatorKind,
-    GatewayKind,
-    PortMissing,
-    PowerKind,
-    Radio,
-    port_of,
-)
+from bench.lab.inventory.entries import PortMissing, Radio, port_of
 from bench.lab.inventory.sections import (
     BOARDS,
     KEYS,
     TABLE,
+    AttenuatorKind,
     Certainty,
     GatewayBoard,
+    GatewayKind,
+    PowerKind,
     mistake_in_switch,
 )
 from tests.bench.lab.inventory.bench_toml import bench_toml
@@ -55,14 +51,14 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
         "/opt/basicstation",
     )
     hub = bench.power("dut-usb")
-    assert (hub.kind, hub.settings) == (
+    assert (hub.kind, hub.settings()) == (
         PowerKind.UHUBCTL,
         {"location": ("1-1.2", "2-1.2"), "port": 2},
     )
     step = bench.attenuator("step-a")
-    assert (step.kind, step.set_command, step.db) == (
+    assert (step.kind, step.set, step.db) == (
         AttenuatorKind.COMMAND,
-        ("rcdat", "--db", "{db}"),
+        ["rcdat", "--db", "{db}"],
         20,
     )
 

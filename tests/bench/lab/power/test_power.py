@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.program import free_port
-from bench.lab.inventory.entries import AttenuatorEntry, AttenuatorKind, PowerEntry, PowerKind
+from bench.lab.inventory.sections import AttenuatorKind, AttenuatorSection, PowerKind, PowerSection
 from bench.lab.power import (
     CommandSwitch,
     HubSwitch,
@@ -286,7 +286,7 @@ def test_a_relay_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", PowerKind)
 def test_every_kind_has_its_switch(kind: PowerKind) -> None:
-    power_switch(PowerEntry(name="s", kind=kind, settings=COMPLETE[kind]))
+    power_switch(PowerSection(name="s", kind=kind, **COMPLETE[kind]))
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_the_settings_reach_the_switch(
     kind: PowerKind, settings: dict[str, object], asked: str
 ) -> None:
     with plug() as far:
-        entry = PowerEntry(name="s", kind=kind, settings={"url": far.url, **settings})
+        entry = PowerSection(name="s", kind=kind, url=far.url, **settings)
         asyncio.run(power_switch(entry).on())
     assert far.asked[-1] == asked
 
@@ -310,18 +310,18 @@ def test_one_part_of_a_hub_may_stand_alone(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "uhubctl").write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\n')
     (tmp_path / "uhubctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    settings: dict[str, object] = {"location": "1-1.2", "port": 2}
-    asyncio.run(power_switch(PowerEntry(name="s", kind=PowerKind.UHUBCTL, settings=settings)).on())
+    entry = PowerSection(name="s", kind=PowerKind.UHUBCTL, location="1-1.2", port=2)
+    asyncio.run(power_switch(entry).on())
     assert (tmp_path / "calls").read_text() == "-l 1-1.2 -p 2 -a on\n"
 
 
 def test_an_attenuator_is_set_to_whole_decibels(tmp_path: Path) -> None:
     told = tmp_path / "told"
-    entry = AttenuatorEntry(
+    entry = AttenuatorSection(
         name="step-a",
         kind=AttenuatorKind.COMMAND,
         db=20,
-        set_command=("sh", "-c", f'echo "$1" > {told}', "sh", "--db={db}"),
+        set=["sh", "-c", f'echo "$1" > {told}', "sh", "--db={db}"],
     )
     asyncio.run(attenuator(entry).set_db(63))
     assert told.read_text() == "--db=63\n"
