@@ -4,12 +4,10 @@ By the drivers that a run uses, for a board of the inventory or at a port that i
 """
 
 import asyncio
-import json
 import os
 import re
-import struct
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +54,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import dev_addr as dev_addr_of
 from lns.lorawan.identifiers import eui
 from lns.lorawan.region import DataRate, Region, frame_airtime_us
+from lns.station.messages import Jreq, Malformed, Updf, parse_up
 
 T = TypeVar("T")
 _TROUBLES = (
@@ -458,10 +457,8 @@ def _frame(
     words: list[str], message: str | None, freq: str | None, dr: int | None
 ) -> tuple[bytes, int, int]:
     if message is not None:
-        fields = _read_message(message)
-        phy = phy_payload(fields)
-        freq = freq or str(fields.get("Freq", ""))
-        dr = fields.get("DR") if dr is None else dr
+        heard = _heard(message)
+        phy, freq, dr = heard.phy(), freq or str(heard.freq_hz), heard.dr if dr is None else dr
     elif len(words) == 1:
         try:
             phy = bytes.fromhex(words[0])
@@ -470,7 +467,7 @@ def _frame(
     else:
         raise Refused("Give the frame as hex, or --message with an updf or jreq of a station.")
     if not freq or dr is None:
-        raise Refused("Give --freq (868.1) and --dr (5): the message does not tell them.")
+        raise Refused("Give --freq (868.1) and --dr (5).")
     try:
         value = float(freq)
     except ValueError:
@@ -489,45 +486,14 @@ def _kind(phy: bytes) -> str:
     return kind
 
 
-def phy_payload(message: Mapping[str, Any]) -> bytes:
-    """The PHYPayload that a Basics Station `updf` or `jreq` stands for; Refused for others."""
-    try:
-        if message["msgtype"] == "jreq":
-            return _join_request(message)
-        if message["msgtype"] == "updf":
-            return _data_frame(message)
-    except (KeyError, ValueError, TypeError, struct.error) as error:
-        raise Refused(f"The message is not complete: {error!r}.") from None
-    raise Refused(f"A {message['msgtype']} holds no frame to replay; updf and jreq do.")
-
-
-# MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0..1 | FRMPayload | MIC 4
-def _data_frame(message: Mapping[str, Any]) -> bytes:
-    head = struct.pack(
-        "<BiBH", message["MHdr"], message["DevAddr"], message["FCtrl"], message["FCnt"]
-    )
-    body = bytes.fromhex(message["FOpts"])
-    if message["FPort"] >= 0:
-        body += bytes([message["FPort"]]) + bytes.fromhex(message["FRMPayload"])
-    return head + body + struct.pack("<i", message["MIC"])
-
-
-# MHDR 1 | JoinEUI 8 | DevEUI 8 | DevNonce 2 | MIC 4
-def _join_request(message: Mapping[str, Any]) -> bytes:
-    euis = b"".join(
-        bytes.fromhex(eui(message[name] if name in message else message[other]))[::-1]
-        for name, other in (("JoinEui", "JoinEUI"), ("DevEui", "DevEUI"))
-    )
-    nonce_and_mic = struct.pack("<Hi", message["DevNonce"], message["MIC"])
-    return bytes([message["MHdr"]]) + euis + nonce_and_mic
-
-
-def _read_message(source: str) -> Mapping[str, Any]:
+def _heard(source: str) -> Updf | Jreq:
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-        message = json.loads(text)
-    except (OSError, ValueError) as error:
-        raise Refused(f"--message {source}: no JSON message ({error}).") from None
-    if not isinstance(message, dict) or "msgtype" not in message:
-        raise Refused(f"--message {source}: no message of a station, it has no `msgtype`.")
-    return message
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"--message {source} cannot be read: {error}.") from None
+    heard = parse_up(text)
+    if isinstance(heard, Malformed):
+        raise Refused(f"--message {source}: {heard.why}.")
+    if not isinstance(heard, Updf | Jreq):
+        raise Refused(f"--message {source} holds no frame to replay; updf and jreq do.")
+    return heard

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.boards import phy_payload
 from bench.cli.program import main
 from tests.firmware_scripts.scripted_boards import DEFAULTS, LoraE5Board, Rui3Board, ScriptedBoard
 
@@ -247,20 +246,27 @@ def test_a_message_of_a_station_is_the_same_frame(said: Said, tmp_path: Path) ->
         assert board.settings["P2P"].startswith("868300000:7:")
 
 
-def test_counters_and_addresses_have_all_their_bits() -> None:
-    message = UPDF | {"FCnt": 0xFFFE, "DevAddr": -2, "MIC": -3, "FCtrl": 0x82, "FOpts": "0307"}
-    assert phy_payload(message).hex() == "40feffffff82feff030702c0ffeefdffffff"
-    without_port = message | {"FPort": -1, "FRMPayload": ""}
-    assert phy_payload(without_port).hex() == "40feffffff82feff0307fdffffff"
-
-
-def test_a_join_request_is_put_together_as_it_was_on_the_air() -> None:
-    message = {"msgtype": "jreq", "MHdr": 0, "DevNonce": 0x0102, "MIC": -1}
-    euis = {"JoinEui": "AC-1F-09-FF-F8-68-00-01", "DevEui": "AC-1F-09-FF-FE-00-00-01"}
-    spelled_otherwise = {"JoinEUI": euis["JoinEui"], "DevEUI": euis["DevEui"]}
-    phy = "00010068F8FF091FAC010000FEFF091FAC0201FFFFFFFF"
-    assert phy_payload({**message, **euis}).hex().upper() == phy
-    assert phy_payload({**message, **spelled_otherwise}).hex().upper() == phy
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "no JSON"),
+        ("[]", "no JSON object"),
+        ('{"MHdr": 64}', "no frame to replay"),
+        (
+            '{"msgtype": "dntxed", "diid": 1, "DevEui": "1", "DR": 5, "Freq": 1}',
+            "no frame to replay",
+        ),
+        (json.dumps({**UPDF, "DevAddr": None}), "DevAddr"),
+        (json.dumps({**UPDF, "FCtrl": 2}), "FCtrl 2 does not fit"),
+    ],
+)
+def test_what_is_no_message_with_a_frame_is_refused(
+    said: Said, tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "said.json").write_text(text)
+    words = ("--port", "/dev/not-there", "--message", tmp_path / "said.json")
+    code, _, err = said("replay", *words)
+    assert code == 4 and message in err
 
 
 @pytest.mark.parametrize(
