@@ -17,6 +17,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from bench.host import lns_process
+from tests.blocking import start_now, stop_now
 
 HEAR_S = 60
 
@@ -38,12 +39,12 @@ class Mosquitto:
 
     def start(self) -> "Mosquitto":
         """Start and wait until it listens."""
-        self._broker.start_now()
+        start_now(self._broker)
         return self
 
     def stop(self) -> None:
         """Stop it as a service is stopped: it saves its sessions."""
-        self._broker.stop_now()
+        stop_now(self._broker)
 
     def pause(self) -> None:
         """Let it read nothing until `resume`: it is busy with others."""

@@ -59,6 +59,7 @@ STARTERS = (
     "bench.host.fork_server",
     "bench.host.lns_process",
     "bench.host.program",
+    "tests.blocking",
     "tests.broker",
     "tests.bench.run.lab",
     "tests.bench.test_pytest_plugin",

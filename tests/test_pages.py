@@ -15,13 +15,14 @@ import pytest
 from cyclopts import CycloptsError
 
 import lns.events
-from bench.capture.reading import capture_files, read
+from bench.capture.reading import capture_files
 from bench.cli.program import application
 from bench.lab.inventory import load as load_bench
 from lns.config import load as load_lns
 from lns.downlink.downlink_queue import Refused, parse_request
 from tests import forked
 from tests.pages import PAGES, PARTS, ROOT, made, parts_in
+from tests.reading import read
 from tests.sizes import size
 
 pytestmark = pytest.mark.programs

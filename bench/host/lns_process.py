@@ -90,12 +90,6 @@ class Listener(Program, ABC):
 class PolledListener(Listener):
     """A listener that does not tell when it serves, and so is tried until it does."""
 
-    def start_now(self) -> Self:
-        """`start` for those who have no loop; a port that was taken is told, not chosen anew."""
-        self._begin()
-        self.until_now(self._is_ready, START_S)
-        return self
-
     async def _serve(self) -> None:
         self._begin()
         await self.until(self._is_ready, START_S)

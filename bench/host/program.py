@@ -177,21 +177,18 @@ class Program:
     ) -> subprocess.Popen[bytes]:
         with self.log.open("ab", buffering=0) as log:
             stdout = subprocess.PIPE if speaks else log
-            for wait_s in REFUSED_WAITS_S:
+            waits_s = [*REFUSED_WAITS_S]
+            while True:
                 try:
                     return subprocess.Popen(
                         command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log, env=env,
                         pass_fds=handles,
                     )  # fmt: skip
                 except OSError as error:
-                    if error.errno not in _MOMENTARY:
+                    if error.errno not in _MOMENTARY or not waits_s:
                         raise
                     log.write(f"the kernel refused to start it ({error}); once more\n".encode())
-                    Event().wait(wait_s)
-            return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=log, env=env,
-                pass_fds=handles,
-            )  # fmt: skip
+                    Event().wait(waits_s.pop(0))
 
     async def first_line(self, deadline_s: float) -> str:
         """The first line of its standard output; ProgramDied or ProgramSilent otherwise."""
@@ -231,15 +228,6 @@ class Program:
             self.kill_now()
             raise
 
-    def until_now(self, ready: Callable[[], bool], deadline_s: float) -> None:
-        """`until` for those who have no loop."""
-        for _ in range(int(deadline_s / _LOOK_S)):
-            if self._is(ready):
-                return
-            Event().wait(_LOOK_S)
-        self.kill_now()
-        raise self._silent(deadline_s)
-
     async def watch(self) -> NoReturn:
         """Wait until the process ends by itself, then raise ProgramDied; restarts are fine."""
         while self.died is None:
@@ -256,14 +244,6 @@ class Program:
             pass
         finally:  # also when nobody waits any more
             self.kill_now()
-
-    def stop_now(self, limit_s: float = STOP_S) -> None:
-        """`stop` for those who have no loop."""
-        self._ask_to_end(signal.SIGTERM)
-        if self._process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(limit_s)
-        self.kill_now()
 
     async def kill(self) -> None:
         """End it with SIGKILL, and wait until it is gone."""

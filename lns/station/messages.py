@@ -55,17 +55,6 @@ def json_object(text: str) -> dict[str, Any] | Malformed:
     return fields
 
 
-def is_reception(text: str) -> bool:
-    """Whether a text from a station counts as a reception, readable or not.
-
-    It does if it is no JSON at all, or an object whose msgtype is `updf` or `jreq`.
-    """
-    fields = json_object(text)
-    if isinstance(fields, Malformed):
-        return fields.is_reception
-    return fields.get("msgtype") in RECEPTIONS
-
-
 def read_eui(value: object) -> Eui:
     """An EUI as text in any spelling or as a number; ValueError for anything else."""
     if not isinstance(value, str | int) or isinstance(value, bool):

@@ -5,8 +5,6 @@
 The session is drawn at every start of the radio and is never 0 (Basics Station, ral.h).
 """
 
-from dataclasses import dataclass
-
 from msgspec import Struct
 
 COUNTER_BITS = 48
@@ -21,30 +19,6 @@ VERSION_WAIT_US = 1_000_000
 REPORT_WAIT_US = 10_000_000
 _SESSIONS_MAX = 16
 _NEVER_US = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class XtimeParts:
-    """An `xtime` taken apart: radio unit, session, counter in µs."""
-
-    unit: int
-    session: int
-    counter_us: int
-
-
-def split(xtime: int) -> XtimeParts:
-    """The parts of an `xtime`."""
-    return XtimeParts(
-        xtime >> _UNIT_SHIFT & _UNIT_MASK,
-        xtime >> _SESSION_SHIFT & _SESSION_MASK,
-        xtime & _COUNTER_MASK,
-    )
-
-
-def join(unit: int, session: int, counter_us: int) -> int:
-    """The `xtime` of these parts; the counter wraps at 48 bits."""
-    head = (unit & _UNIT_MASK) << _UNIT_SHIFT | (session & _SESSION_MASK) << _SESSION_SHIFT
-    return head | counter_us & _COUNTER_MASK
 
 
 class _Offset(Struct, frozen=True, gc=False):

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.capture.reading import Event, cases, read
+from bench.capture.reading import Event
 from tests import forked
+from tests.reading import cases, read
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -26,6 +26,7 @@ from tests.benchmarks.load.claiming import (
     over_socket,
     owners,
 )
+from tests.blocking import start_now, stop_now
 
 RUNS = 3
 AT_ONCE = (1, 16, 64)
@@ -42,10 +43,10 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         valkey = Valkey(Path(folder), append_only=options.durable)
         try:
-            valkey.start_now()
+            start_now(valkey)
             shares = _by_servers(valkey, options.frames) + _by_socket(valkey, options.frames)
         finally:
-            valkey.stop_now()
+            stop_now(valkey)
     met = min(shares) >= SHARE_MIN
     print(f"{'met   ' if met else 'MISSED'} everywhere at least {SHARE_MIN:.0%} of the bare rate")
     return 0 if met else 1
@@ -66,11 +67,11 @@ def _by_servers(valkey: Valkey, frames: int) -> list[float]:
 
 def _owned(valkey: Valkey, frames: int, at_once: int) -> Asked:
     """One race in an empty store; AssertionError when a frame has not exactly one owner."""
-    valkey.stop_now()
+    stop_now(valkey)
     folder = valkey.log.parent
     for kept in folder.glob("appendonlydir/*"):
         kept.unlink()
-    valkey.start_now()
+    start_now(valkey)
     found, by_frame = asyncio.run(claims(valkey.url, frames, at_once))
     wrong = [claimed for claimed in by_frame if owners(claimed) != 1]
     assert not wrong, f"{len(wrong)} of {frames} frames have not exactly one owner: {wrong[0]}"

@@ -26,9 +26,9 @@ from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
 from lns.station.messages import UpInfo, json_object
 from lns.station.spelling import frame_text
-from lns.station.xtime import join
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import Activation, EndDevice
+from tests.xtimes import join
 
 FRAMES = 5_000
 MANY = 200_000

@@ -21,6 +21,7 @@ from lns.delivery import Incoming, MessageIdWindow
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_store import Batch, InboxStore, MemoryInboxStore, SqliteInboxStore
 from lns.store.redis_wire import redis_server
+from tests.blocking import start_now, stop_now
 
 SECOND_US = 1_000_000
 WINDOWS_S = {"20 s": 20, "10 min": 600, "7 days": 604_800}
@@ -93,7 +94,7 @@ def main(arguments: list[str]) -> int:
     print(f"{'store':8} {'window':>8} {'ids':>8} {'mark':>8} {'take':>8}")
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        server = Valkey(folder, append_only=False).start_now()
+        server = start_now(Valkey(folder, append_only=False))
         stores: dict[str, Callable[[str], InboxStore]] = {
             "memory": lambda window: MemoryInboxStore(),
             "SQLite": lambda window: SqliteInboxStore(folder / f"{window}.sqlite"),
@@ -118,7 +119,7 @@ def main(arguments: list[str]) -> int:
                     print(row, flush=True)
                 dear = dear or cost["7 days"] > COST_MAX * cost["20 s"]
         finally:
-            server.stop_now()
+            stop_now(server)
     print(f"a take with 7 days' worth of ids costs at most {COST_MAX:.0f} times one with 20 s")
     return 1 if dear else 0
 

@@ -23,6 +23,7 @@ from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.memory import MemoryClaims
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
+from tests.blocking import start_now, stop_now
 from tests.looped import on_a_loop
 from tests.sizes import size
 
@@ -68,9 +69,9 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    server = start_now(Valkey(tmp_path_factory.mktemp("valkey"), append_only=False))
     yield server
-    server.stop_now()
+    stop_now(server)
 
 
 databases = count()

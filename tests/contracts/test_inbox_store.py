@@ -40,6 +40,7 @@ from lns.store.inbox_store import (
 )
 from lns.store.redis_wire import redis_server
 from tests import sizes
+from tests.blocking import start_now, stop_now
 
 SECOND_US = 1_000_000
 WINDOW_US = 20 * SECOND_US
@@ -62,9 +63,9 @@ class Failed(Exception):
 
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    server = start_now(Valkey(tmp_path_factory.mktemp("valkey"), append_only=False))
     yield server
-    server.stop_now()
+    stop_now(server)
 
 
 class Kept:

@@ -23,6 +23,7 @@ from lns.delivery.incoming import Incoming
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.inbox_store import Batch, Mark, Place, Table, Transaction
 from lns.store.redis_wire import redis_server
+from tests.blocking import start_now, stop_now
 from tests.lns.delivery.arriving import TOPIC, payload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,9 +41,9 @@ names = count()
 
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    server = start_now(Valkey(tmp_path_factory.mktemp("valkey"), append_only=False))
     yield server
-    server.stop_now()
+    stop_now(server)
 
 
 @pytest.fixture
@@ -198,7 +199,7 @@ def test_an_effect_that_happened_is_confirmed_when_redis_is_back(tmp_path: Path,
     server = Valkey(tmp_path)
 
     async def body() -> None:
-        await asyncio.to_thread(server.start_now)
+        await asyncio.to_thread(start_now, server)
         one = RedisInboxStore(redis_server(server.url), name, consumer="one", patience_us=2_000_000)
         effects = 0
         gone = asyncio.Event()
@@ -206,7 +207,7 @@ def test_an_effect_that_happened_is_confirmed_when_redis_is_back(tmp_path: Path,
         async def work(batch: Batch) -> None:
             nonlocal effects
             effects += 1
-            await asyncio.to_thread(server.stop_now)
+            await asyncio.to_thread(stop_now, server)
             gone.set()
             batch.put(PLACE, Mark(1, 1))
             batch.add("accepted", 1)
@@ -215,7 +216,7 @@ def test_an_effect_that_happened_is_confirmed_when_redis_is_back(tmp_path: Path,
         await gone.wait()
         with pytest.raises(StoreUnavailable):
             await one.summary()
-        await asyncio.to_thread(server.start_now)
+        await asyncio.to_thread(start_now, server)
         async with asyncio.timeout(WAIT_S):
             await task
         found = await one.summary()
@@ -225,7 +226,7 @@ def test_an_effect_that_happened_is_confirmed_when_redis_is_back(tmp_path: Path,
     try:
         asyncio.run(body())
     finally:
-        server.stop_now()
+        stop_now(server)
 
 
 @pytest.mark.parametrize("batch_max", [1, 7])
@@ -271,7 +272,7 @@ def test_while_redis_is_away_nothing_is_accepted_and_afterwards_everything_once(
     acknowledged: list[int] = []
 
     async def body() -> None:
-        await asyncio.to_thread(server.start_now)
+        await asyncio.to_thread(start_now, server)
         one = store(server, name, "one")
         effect = lambda message, _: effects.append(message.message_id)  # noqa: E731
         async with Inbox(one, effect, SHARED) as inbox, asyncio.timeout(WAIT_S):
@@ -279,18 +280,18 @@ def test_while_redis_is_away_nothing_is_accepted_and_afterwards_everything_once(
                 inbox.offer(TOPIC, payload(f_cnt), {}, 1, lambda n=f_cnt: acknowledged.append(n))  # type: ignore[misc]
                 if f_cnt == 2:
                     await inbox.settled()
-                    await asyncio.to_thread(server.stop_now)
+                    await asyncio.to_thread(stop_now, server)
             while not caplog.records:  # noqa: ASYNC110 - it is told to a person
                 await asyncio.sleep(0.01)
             assert acknowledged == [1, 2]
-            await asyncio.to_thread(server.start_now)
+            await asyncio.to_thread(start_now, server)
             await inbox.settled()
         await one.close()
 
     try:
         asyncio.run(body())
     finally:
-        server.stop_now()
+        stop_now(server)
     assert effects == [message_id(number) for number in (1, 2, 3, 4)]
     assert acknowledged == [1, 2, 3, 4]
 

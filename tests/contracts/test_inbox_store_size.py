@@ -20,6 +20,7 @@ from lns.store.inbox_store import (
     SqliteInboxStore,
 )
 from lns.store.redis_wire import RedisWire, redis_server
+from tests.blocking import start_now, stop_now
 
 IDS = 20_000
 TOPIC = "lorawan/lns-a/70B3D57ED0000001/up"
@@ -88,11 +89,11 @@ async def in_redis(server: Valkey) -> float:
 
 
 def test_a_remembered_id_costs_what_is_documented(tmp_path: Path) -> None:
-    server = Valkey(tmp_path, append_only=False).start_now()
+    server = start_now(Valkey(tmp_path, append_only=False))
     try:
         redis = run(in_redis(server))
     finally:
-        server.stop_now()
+        stop_now(server)
     memory = run(in_memory())
     path = tmp_path / "inbox.sqlite"
     asyncio.run(in_a_file(path))

@@ -17,6 +17,7 @@ from lns.store.redis import RedisStore
 from lns.store.redis_wire import RedisServer, RedisWire, redis_server
 from lns.store.sqlite import SqliteStore
 from lns.uplink.registry import SessionStore
+from tests.blocking import start_now, stop_now
 
 ALPHA, BETA = Eui("70B3D57ED0000001"), Eui("70B3D57ED0000002")
 
@@ -80,9 +81,9 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    server = start_now(Valkey(tmp_path_factory.mktemp("valkey"), append_only=False))
     yield server
-    server.stop_now()
+    stop_now(server)
 
 
 async def emptied(server: RedisServer) -> None:

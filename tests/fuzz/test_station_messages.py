@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.verdict.wire import is_reception
 from lns.lorawan.frame import MalformedFrame, parse
 from lns.station.messages import (
     Dnmsg,
@@ -17,7 +18,6 @@ from lns.station.messages import (
     Malformed,
     Propdf,
     Updf,
-    is_reception,
     parse_down,
     parse_up,
     refusal_text,

@@ -8,6 +8,7 @@ import redis
 from bench.host.lns_process import Valkey
 from lns.dedup import claiming
 from lns.uplink.registry import EndDevice
+from tests.blocking import start_now, stop_now
 from tests.lns.several_servers import (
     Scenario,
     Servers,
@@ -19,9 +20,9 @@ from tests.lns.several_servers import (
 
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    server = start_now(Valkey(tmp_path_factory.mktemp("valkey"), append_only=False))
     yield server
-    server.stop_now()
+    stop_now(server)
 
 
 @pytest.fixture(params=["memory", "redis"])

@@ -34,6 +34,7 @@ from lns.station.messages import Dnmsg, UpInfo
 from lns.station.protocol import LinkClosed
 from lns.station.spelling import frame_text
 from tests import forked
+from tests.blocking import start_now, stop_now
 from tests.broker import Listener, Mosquitto
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
@@ -356,7 +357,7 @@ def test_no_kill_loses_what_was_answered(
         (tmp_path / name).mkdir()
     mosquitto = Mosquitto(tmp_path / "broker").start()
     listener = Listener(mosquitto.port)
-    valkey = Valkey(tmp_path / "store").start_now() if kind == "redis" else None
+    valkey = start_now(Valkey(tmp_path / "store")) if kind == "redis" else None
     url = valkey.url if valkey else "sqlite://var/lns-a.store"
     story = Story(tmp_path / "lns", url, mosquitto.url, listener)
     try:
@@ -371,7 +372,7 @@ def test_no_kill_loses_what_was_answered(
         listener.close()
         mosquitto.stop()
         if valkey:
-            valkey.stop_now()
+            stop_now(valkey)
         tell(story, kind, capsys)
     assert story.facts.wrong == []
     assert story.facts.counts["kills"] == kills

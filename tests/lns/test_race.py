@@ -15,6 +15,7 @@ import pytest
 from bench.host.lns_process import Valkey
 from lns.lorawan.frame import MType, build_data
 from tests.benchmarks.load import claiming
+from tests.blocking import start_now, stop_now
 from tests.broker import Listener, Mosquitto
 from tests.lns.store.lns_processes import KEYS, Server, addr, servers_in
 from tests.sizes import size
@@ -152,7 +153,7 @@ def test_four_servers_race_for_every_frame(
         (tmp_path / name).mkdir()
     mosquitto = Mosquitto(tmp_path / "broker").start()
     listener = Listener(mosquitto.port)
-    valkey = Valkey(tmp_path / "store", append_only=False).start_now()
+    valkey = start_now(Valkey(tmp_path / "store", append_only=False))
     sent = dict(frames())
     try:
 
@@ -174,7 +175,7 @@ def test_four_servers_race_for_every_frame(
     finally:
         listener.close()
         mosquitto.stop()
-        valkey.stop_now()
+        stop_now(valkey)
     with capsys.disabled():
         print(told(servers, seconds, bare))
     check(servers, sent, delivered)

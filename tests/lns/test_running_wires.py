@@ -8,6 +8,7 @@ import pytest
 
 from bench.cli.program import main
 from bench.host.lns_process import Valkey
+from tests.blocking import start_now, stop_now
 from tests.broker import Listener, Mosquitto
 from tests.lns.delivery.sending import until
 from tests.lns.served_network import WEST, uplink
@@ -30,9 +31,9 @@ def mosquitto(tmp_path: Path) -> Iterator[Mosquitto]:
 
 @pytest.fixture
 def valkey(tmp_path: Path) -> Iterator[Valkey]:
-    server = Valkey(tmp_path, password="hunter2").start_now()
+    server = start_now(Valkey(tmp_path, password="hunter2"))
     yield server
-    server.stop_now()
+    stop_now(server)
 
 
 def upstream(mosquitto: Mosquitto) -> str:
@@ -177,7 +178,7 @@ def test_an_outage_of_the_store_ends_no_connection(lns_toml: Path, valkey: Valke
         valkey.kill_now()
         station.hear(uplink(11, confirmed=True))
         await outcomes(lns_toml, 2)
-        valkey.start_now()
+        start_now(valkey)
         station.hear(uplink(12, confirmed=True))
         await station.next_dnmsg()
         assert len(station.dnmsgs) == 2

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench.capture.reading import read
 from scenarios.catalogue import read_catalogue
 from tests import forked
+from tests.reading import read
 
 ROOT = Path(__file__).resolve().parents[2]
 

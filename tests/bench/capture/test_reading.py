@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.capture.reading import CaptureFollower, Event, capture_files, cases, lines, read, stream
+from bench.capture.reading import CaptureFollower, Event, capture_files, lines, stream
+from tests.reading import cases, read
 
 
 def line(source: str, seq: int, t_us: int, kind: str = "station.text", **more: object) -> str:

@@ -22,7 +22,7 @@ import pytest
 from bench.cli.program import main
 from bench.host.program import Program, free_port
 from bench.station import LinkClosed
-from bench.station.web_socket import StationLinks, StationTls, station_files
+from bench.station.web_socket import StationTls, station_files
 from bench.virtual.air import Links, Medium
 from bench.virtual.virtual_station import VirtualStation
 from lns.config import load
@@ -31,6 +31,7 @@ from lns.lorawan.region import EU868
 from lns.startup import prepare
 from lns.station.cups import NO_CHANGE, StationFiles
 from tests import forked
+from tests.links import StationLinks
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
 PATIENCE_S = 60

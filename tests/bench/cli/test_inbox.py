@@ -21,6 +21,7 @@ from bench.host.lns_process import Valkey
 from lns.delivery.detectors import statement
 from lns.delivery.mqtt_session import broker, post
 from tests import forked
+from tests.blocking import start_now, stop_now
 from tests.broker import Listener, Mosquitto
 from tests.forked import Piped
 from tests.lns.delivery.sending import message, way
@@ -462,7 +463,7 @@ def test_two_consumers_with_one_redis_share_what_they_remember(
     mosquitto: Mosquitto, tmp_path: Path
 ) -> None:
     (tmp_path / "redis").mkdir()
-    valkey = Valkey(tmp_path / "redis").start_now()
+    valkey = start_now(Valkey(tmp_path / "redis"))
     asked = ["--broker", mosquitto.url, "--store", valkey.url, "--every", "100ms"]
     asked += ["--topic", "$share/application/lorawan/+/+/up", "--no-sequence"]
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
@@ -477,7 +478,7 @@ def test_two_consumers_with_one_redis_share_what_they_remember(
             stop(first)
             stop(second)
     finally:
-        valkey.stop_now()
+        stop_now(valkey)
     shared = [{line["body"]["fCnt"] for line in lines(file)} for file in files]
     assert all(shared) and not shared[0] & shared[1]
     assert shared[0] | shared[1] == set(range(1, 21))

@@ -17,10 +17,12 @@ from bench.host import lns_process
 from bench.host.lns_process import LnsProcess, Valkey, valkey_program
 from bench.host.program import ProgramDied, ProgramMissing
 from bench.station import LinkClosed
-from bench.station.web_socket import StationLinks, discover
+from bench.station.web_socket import discover
 from lns.lorawan.identifiers import Eui
 from lns.station.spelling import version_text
 from tests import forked
+from tests.blocking import start_now, stop_now
+from tests.links import StationLinks
 from tests.looped import on_a_loop
 
 WEST = Eui("0016C001F1500001")
@@ -149,28 +151,28 @@ async def test_what_was_answered_survives_sigkill(tmp_path: Path) -> None:
 
 
 def test_a_store_that_keeps_nothing_comes_back_empty(tmp_path: Path) -> None:
-    store = Valkey(tmp_path, append_only=False).start_now()
+    store = start_now(Valkey(tmp_path, append_only=False))
     with client(store.url) as redis:
         redis.set("claim", "west")
-    store.stop_now()
-    store.start_now()
+    stop_now(store)
+    start_now(store)
     with client(store.url) as redis:
         assert redis.get("claim") is None
     store.kill_now()
 
 
 def test_further_lines_are_part_of_its_configuration(tmp_path: Path) -> None:
-    store = Valkey(tmp_path, "maxmemory 1", 'appendonly "no"').start_now()
+    store = start_now(Valkey(tmp_path, "maxmemory 1", 'appendonly "no"'))
     with client(store.url) as redis:
         with pytest.raises(OutOfMemoryError):
             redis.set("claim", "west")
         assert redis.config_get("appendonly") == {"appendonly": "no"}  # the last line counts
-    store.stop_now()
+    stop_now(store)
 
 
 def test_a_password_is_asked_for_and_not_told(tmp_path: Path) -> None:
     password = 'p@ss/"wörd"\\ 1'
-    store = Valkey(tmp_path, password=password).start_now()
+    store = start_now(Valkey(tmp_path, password=password))
     try:
         with client(store.url) as redis:
             assert redis.ping()
@@ -180,11 +182,11 @@ def test_a_password_is_asked_for_and_not_told(tmp_path: Path) -> None:
         assert password not in store.tail(10_000)
         assert stat.S_IMODE((tmp_path / "valkey.conf").stat().st_mode) == 0o600
     finally:
-        store.stop_now()
+        stop_now(store)
 
 
 def test_a_paused_store_answers_nobody(tmp_path: Path) -> None:
-    store = Valkey(tmp_path).start_now()
+    store = start_now(Valkey(tmp_path))
     try:
         store.pause()
         with socket.create_connection(("127.0.0.1", store.port), timeout=0.2) as connection:

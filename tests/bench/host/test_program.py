@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
@@ -27,6 +28,7 @@ from bench.host.program import (
     disk_us,
     stolen_us,
 )
+from tests.blocking import stop_now, until_now
 from tests.looped import on_a_loop
 
 PATIENCE_S = 60
@@ -96,7 +98,7 @@ def test_a_start_that_the_kernel_refuses_for_the_moment_is_tried_again(
             Event().wait(0.01)
         done()
         starting.join()
-    program.until_now(lambda: Path(f"/proc/{program.pid}/exe").resolve() == sleep, PATIENCE_S)
+    until_now(program, lambda: Path(f"/proc/{program.pid}/exe").resolve() == sleep, PATIENCE_S)
     program.kill_now()
     assert "Text file busy" in program.tail()
 
@@ -115,16 +117,16 @@ def test_a_start_that_the_kernel_goes_on_refusing_is_given_up(
 
 def test_without_a_loop_it_is_ended_too(tmp_path: Path) -> None:
     program = Program("sleeper", tmp_path / "log")
-    for end in (program.stop_now, program.kill_now):
+    for end in (partial(stop_now, program), program.kill_now):
         program.launch(SLEEP)
-        program.until_now(lambda: "ready" in program.tail(), PATIENCE_S)
+        until_now(program, lambda: "ready" in program.tail(), PATIENCE_S)
         pid = program.pid
         end()
         end()
         assert not program.running and not state(pid)
     with pytest.raises(ProgramSilent, match="not ready after"):
         program.launch(SLEEP)
-        program.until_now(lambda: False, 0.05)
+        until_now(program, lambda: False, 0.05)
     assert not program.running
 
 
@@ -137,7 +139,7 @@ async def test_who_does_not_end_when_asked_is_killed(tmp_path: Path) -> None:
     assert not program.running and program.died is None
     program.launch(STUBBORN, speaks=True)
     await program.first_line(PATIENCE_S)
-    program.stop_now(0.05)
+    stop_now(program, 0.05)
     assert not program.running
 
 

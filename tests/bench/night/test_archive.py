@@ -4,8 +4,8 @@ import gzip
 import json
 from pathlib import Path
 
-from bench.capture.reading import read
 from bench.night.archive import compact, compact_runs, old_runs
+from tests.reading import read
 
 LINE = json.dumps({"t_us": 1, "source": "bench", "seq": 0, "kind": "case.begin", "case": "a"})
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import clock
-from bench.capture.reading import Event, read
+from bench.capture.reading import Event
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import simulated_rig
 from bench.verdict.case import Case, Title, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
+from tests.reading import read
 
 Scenario = Callable[[Rig], Awaitable[None]]
 

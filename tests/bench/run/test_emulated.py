@@ -6,6 +6,7 @@ import pytest
 
 from bench.host.lns_process import Valkey
 from tests.bench.test_pytest_plugin import PASSES, Ran, pytest_in
+from tests.blocking import start_now, stop_now
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
@@ -267,7 +268,7 @@ JOINED = Table(\'\'\'
 def test_a_store_that_is_there_serves_one_run_after_another_and_is_nobodys_to_restart(
     tmp_path: Path,
 ) -> None:
-    store = Valkey(tmp_path, password="the-secret").start_now()
+    store = start_now(Valkey(tmp_path, password="the-secret"))
     try:
         for run in ("first", "second"):
             folder = tmp_path / run
@@ -280,7 +281,7 @@ def test_a_store_that_is_there_serves_one_run_after_another_and_is_nobodys_to_re
             assert "the-secret" not in ran.output
             assert "the-secret" not in (ran.runs[0] / "manifest.json").read_text()
     finally:
-        store.stop_now()
+        stop_now(store)
 
 
 def test_a_url_that_names_no_store_is_refused(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bench.capture.reading import cases, read
 from bench.verdict.case import judge
 from tests.bench.score.conftest import Scored, captures
+from tests.reading import cases, read
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -9,7 +9,6 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.capture.reading import cases, read
 from bench.chance import stream
 from bench.report import exit_code
 from bench.score.job import score
@@ -17,6 +16,7 @@ from bench.score.read import STALL_US_MAX, lines
 from bench.verdict.case import HOST_STALL_MAX_US, judge
 from tests.bench.score.conftest import TABLES, Line, Rescored, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame
+from tests.reading import cases, read
 
 pytestmark = pytest.mark.spark
 

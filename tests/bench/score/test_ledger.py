@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from bench.capture.reading import Event, cases, read
+from bench.capture.reading import Event
 from bench.score import deliveries
 from bench.verdict.expectation import Evidence
 from bench.verdict.particulars import wrong_effects
 from tests.bench.score.conftest import Scored, captures, unsealed
+from tests.reading import cases, read
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = {

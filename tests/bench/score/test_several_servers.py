@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bench.capture.reading import cases, read
 from bench.verdict.case import judge
 from tests.bench.score.conftest import Scored, captures, unsealed
+from tests.reading import cases, read
 
 pytestmark = pytest.mark.spark
 

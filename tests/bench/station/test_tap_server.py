@@ -7,8 +7,9 @@ from websockets.asyncio import client
 
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import Tap, link_pair
-from bench.station.web_socket import StationLinks, TapServer, WebSocketLink, connect, discover
+from bench.station.web_socket import TapServer, WebSocketLink, connect, discover
 from lns.lorawan.identifiers import Eui
+from tests.links import StationLinks
 from tests.looped import on_a_loop
 
 STATIONS = [Eui(f"0016C001F15000{number:02X}") for number in range(20)]

@@ -11,7 +11,6 @@ from websockets.asyncio.server import ServerConnection, serve
 from bench.certificates import Authority, write_server_files, write_station_files
 from bench.station import LinkClosed
 from bench.station.web_socket import (
-    StationLinks,
     StationTls,
     TapServer,
     WebSocketLink,
@@ -22,6 +21,7 @@ from bench.station.web_socket import (
 from lns.lorawan.identifiers import Eui
 from lns.server.access import Access, server_context
 from lns.station.spelling import version_text
+from tests.links import StationLinks
 from tests.lns.server.listening import listening
 from tests.looped import on_a_loop
 

@@ -474,7 +474,7 @@ def test_unplugged_in_the_middle_of_a_message_and_plugged_in_again(tmp_path: Pat
             kept = _take_port(first)  # so that the new one has another name
             try:
                 bench.board.port.plug()
-                await device.reconnect()
+                await device.returned(10_000_000)
                 assert os.readlink(link) != first
                 assert await device.identify() == "RUI_4.1.0_RAK3172-H"
             finally:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from bench.chance import stream
 from bench.virtual.transmitter import ConcentratorClock
-from lns.station.xtime import XtimeParts, split
+from tests.xtimes import XtimeParts, split
 
 
 def test_a_session_byte_can_be_chosen_again_or_avoided() -> None:

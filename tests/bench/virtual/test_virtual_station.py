@@ -17,7 +17,7 @@ from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 from lns.station.messages import Dnmsg, Jreq, Propdf, Updf, XtimeReport, parse_up
 from lns.station.spelling import dnmsg_text, router_config
-from lns.station.xtime import split
+from tests.xtimes import split
 
 STATION, DEVICE = Eui("B827EBFFFE000001"), Eui("70B3D57ED0000001")
 PHY = bytes.fromhex("40f17dbe4900020001954378762b11ff0d")

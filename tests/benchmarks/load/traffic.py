@@ -15,7 +15,7 @@ from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.station.messages import UpInfo
 from lns.station.spelling import frame_text, version_text, xtime_report_text
-from lns.station.xtime import join
+from tests.xtimes import join
 
 KEYS = SessionKeys(bytes(range(16)), bytes(range(16, 32)))
 _LONG = struct.Struct("!BBHI")

@@ -35,6 +35,7 @@ from lns.store.inbox_store import (
     Transaction,
 )
 from lns.store.redis_wire import redis_server
+from tests.blocking import start_now, stop_now
 from tests.lns.delivery.arriving import ALPHA, SECOND_US, TOPIC, payload
 
 QUICK = Tries(most=3, first_us=1000, max_us=4000)
@@ -122,9 +123,9 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    server = Valkey(tmp_path_factory.mktemp("valkey"), append_only=False).start_now()
+    server = start_now(Valkey(tmp_path_factory.mktemp("valkey"), append_only=False))
     yield server
-    server.stop_now()
+    stop_now(server)
 
 
 names = count()

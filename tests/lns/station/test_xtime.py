@@ -1,6 +1,7 @@
 import pytest
 
-from lns.station.xtime import StationClock, XtimeParts, join, split
+from lns.station.xtime import StationClock
+from tests.xtimes import XtimeParts, join, split
 
 SESSION_A, SESSION_B = 94, 139
 

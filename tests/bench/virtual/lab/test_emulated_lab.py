@@ -19,7 +19,7 @@ from bench.cli.program import main
 from bench.host.program import STALLED_US, free_port
 from bench.lab.inventory import load
 from bench.virtual.lab.emulated_lab import BOARDS, STATIONS, EmulatedLab, LabRuns
-from bench.virtual.lab.lab_folder import ControlRefused
+from bench.virtual.lab.lab_folder import ControlRefused, ask
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.region import EU868
 from lns.station.spelling import router_config
@@ -130,12 +130,12 @@ def test_two_stations_hear_a_board_and_one_answers_it(tmp_path: Path) -> None:
         assert (west["MIC"], west["upinfo"]["rssi"]) == (east["MIC"], -64)
         assert sent["diid"] == 7
         assert await board.until(b"\r\n") == b"+EVT:SEND_CONFIRMED_OK\r\n"
-        await lab.work("attenuate", "west", "90")
-        await lab.work("deaf", "east")
+        await ask(lab.folder, "attenuate", "west", "90")
+        await ask(lab.folder, "deaf", "east")
         await board.set("AT+CFM=0")
         await board.ask("AT+SEND=2:02")
         await board.until(b"+EVT:TX_DONE\r\n")
-        await lab.work("attenuate", "west", "70")
+        await ask(lab.folder, "attenuate", "west", "70")
         await board.ask("AT+SEND=2:03")
         [heard] = await server.until((WEST, "updf"))
         assert (heard["FCnt"], heard["upinfo"]["rssi"]) == (3, -114)
@@ -151,9 +151,9 @@ def test_a_killed_station_is_gone_and_comes_back_with_another_session(tmp_path: 
         await board.ask("AT+SEND=2:01")
         [before] = await server.until((WEST, "updf"))
         await board.until(b"+EVT:TX_DONE\r\n")
-        await lab.work("kill-station", "west")
+        await ask(lab.folder, "kill-station", "west")
         await server.until((WEST, "gone"))
-        await lab.work("start-station", "west")
+        await ask(lab.folder, "start-station", "west")
         await server.until((WEST, "version"))
         await board.ask("AT+SEND=2:02")
         [after] = await server.until((WEST, "updf"))
@@ -169,12 +169,12 @@ def test_a_killed_station_is_gone_and_comes_back_with_another_session(tmp_path: 
 def test_a_station_without_power_does_not_hang_up(tmp_path: Path) -> None:
     async def scene(lab: EmulatedLab, server: NetworkServer) -> None:
         board = await ready_board(lab)
-        await lab.work("power-off", "west")
+        await ask(lab.folder, "power-off", "west")
         await board.ask("AT+SEND=2:01")
         await server.until((EAST, "updf"))
         await board.until(b"+EVT:TX_DONE\r\n")
         assert server.said.empty()  # neither a frame from the west nor its end
-        await lab.work("power-on", "west")
+        await ask(lab.folder, "power-on", "west")
         await server.until((WEST, "gone"), (WEST, "version"))
         await board.ask("AT+SEND=2:02")
         await server.until((WEST, "updf"))
@@ -224,7 +224,7 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
             ("attenuate", "dut", "'' is no attenuation in dB"),
         ):
             with pytest.raises(ControlRefused, match=why):
-                await lab.work(verb, name)
+                await ask(lab.folder, verb, name)
         with pytest.raises(LabRuns, match="end it, or take another folder"):
             await EmulatedLab(folder, "ws://127.0.0.1:9").start()
         assert (folder / "dev" / "dut").exists()  # the first one goes on
