@@ -58,15 +58,11 @@ def main(argv: list[str] | None = None) -> int:
         # Nearly all that a frame leaves behind goes without it: it looks a tenth as often.
         gc.set_threshold(7_000)
         with read_from(monotonic_us):
-            asyncio.run(run(startup, _tell_listening))
+            asyncio.run(run(startup, lambda uri: print(f"listening {uri}", flush=True)))
     except ConfigError as error:
         print(without_controls(str(error)), file=sys.stderr)
         return WRONG
     return 0
-
-
-def _tell_listening(uri: str) -> None:
-    print(f"listening {uri}", flush=True)
 
 
 def _summary(startup: Startup) -> str:

@@ -10,7 +10,6 @@ import msgspec
 from msgspec import Struct
 
 SCHEMA = 1
-Record = Callable[[str, str, dict[str, object]], None]  # (source, kind, fields)
 
 _TAIL_BYTES = 1 << 16
 _encode = msgspec.json.Encoder().encode

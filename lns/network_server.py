@@ -148,10 +148,6 @@ class NetworkServer:
         if refused is not None:
             self._complaints.complain("%s: the downlink is refused: %s", printable(topic), refused)
 
-    def want_status(self, dev_eui: Eui) -> bool:
-        """Ask a device for its status with its next answer; False when that is refused."""
-        return self._downlinks.want_status(dev_eui) is None
-
     async def serve(self, station: Eui, link: TextLink) -> None:
         """Serve one station until its link closes; receptions under way are finished first."""
         if self._elsewhere is not None:

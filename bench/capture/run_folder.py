@@ -241,7 +241,10 @@ def create(
         **_origin(origin, configuration or {}),
         "catalogue_sha": catalogue_sha(),
         "inventory_sha": _sha(inventory),
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in DISTRIBUTIONS},
+        },
         "inventory": inventory,
         "argv": argv,
         "notices": notices or [],
@@ -352,10 +355,6 @@ def _new_folder(runs_dir: Path, name: str) -> Path:
             continue
         return path
     raise FileExistsError(f"{runs_dir / name}: too many runs in the same second")
-
-
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in DISTRIBUTIONS}
 
 
 def argv_of_this_process() -> list[str]:

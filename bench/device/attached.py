@@ -111,9 +111,6 @@ class AttachedBoard:
     async def __aexit__(self, *raised: Any) -> None:
         await self._opened.__aexit__(*raised)
 
-    async def reconnect(self) -> None:
-        await self._session.reconnect()
-
     async def returned(self, within_us: int) -> None:
         """Wait until its port is there again and it answers.
 

@@ -190,7 +190,7 @@ class Ending:
 
 @dataclass(slots=True)
 class Sent:
-    """One application message on its way; complete once `Device.send` has returned.
+    """One application message on its way; complete once its `send` has returned.
 
     Remembers each transmission of the frame, and whether it was acknowledged. `f_cnt` has 32 bits;
     `session` counts the device's sessions from 0.
@@ -208,7 +208,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Joining:
-    """One attempt to join; complete once `Device.join` has returned."""
+    """One attempt to join; complete once its `join` has returned."""
 
     dev_eui: Eui
     frame_id: str
@@ -216,22 +216,6 @@ class Joining:
     dev_nonce: int
     accepted: bool = False
     transmissions: list[Transmission] = field(default_factory=list)
-
-
-class Device(Protocol):
-    """A device on its console: one command at a time, each awaited to the end of its MAC cycle."""
-
-    async def join(self) -> bool:
-        """Join once; whether a join-accept came. A device with a fixed session has joined."""
-
-    async def send(self, payload: bytes, *, port: int = 2, confirmed: bool = False) -> Sent:
-        """Send one message, repetitions included; CommandRefused if the device will not."""
-
-    async def restart(self, *, memory: bool = True) -> None:
-        """Reset the device, with what it remembers or without; ends a `send` under way."""
-
-    def set_retries(self, retries: int) -> None:
-        """How often a confirmed message without acknowledgement is repeated."""
 
 
 class AttachedDevice(Protocol):
@@ -254,9 +238,6 @@ class AttachedDevice(Protocol):
     @property
     def traits(self) -> Traits:
         """What this firmware can do and tell."""
-
-    async def reconnect(self) -> None:
-        """Open the line anew; PortUnavailable if that cannot be."""
 
     async def returned(self, within_us: int) -> None:
         """Wait until its port is there and it answers; PortUnavailable, DeviceSilent otherwise."""

@@ -155,11 +155,6 @@ class Store:
     lasts_us: int
     late_us: int = 0
 
-    @property
-    def is_away(self) -> bool:
-        """Whether it does not answer at all."""
-        return self.late_us == 0
-
 
 @dataclass(frozen=True, slots=True)
 class Empty:

@@ -21,7 +21,6 @@ from bench.explore.trace import (
 )
 
 GAP_MAX = 16_384
-TURN = 1 << 16
 SURELY_US = 1_000_000
 OVER_US = 5_000_000
 REFUSED = "UpstreamUnavailable"

@@ -201,7 +201,7 @@ class Server:
             store=store,
             application=self,
             record=self.events.append,
-            utc=_utc,
+            utc=lambda: EPOCH + timedelta(microseconds=now_us()),
             entropy=stream(1, self.lns, str(self._starts)),
             retention_us=RETENTION_US,
             entries_max=1000,
@@ -404,7 +404,3 @@ def _hang_up(server: Server) -> None:
     for station in server.stations.values():
         if station.link is not None:
             station.link.close()
-
-
-def _utc() -> datetime:
-    return EPOCH + timedelta(microseconds=now_us())

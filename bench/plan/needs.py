@@ -219,10 +219,6 @@ class Abilities:
         return len(self.boards)
 
     @property
-    def dialects(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(board.dialect for board in self.boards))
-
-    @property
     def obeys_retries(self) -> int:
         return sum(board.traits.obeys_retries for board in self.boards)
 

@@ -9,7 +9,7 @@ HTML and XML is the writer's business.
 
 import json
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ def excerpts(
             of_case[case].append(one)
     return {
         window.key: nearest(
-            events[_first(times, window.begin_us) : bisect_right(times, window.end_us)]
+            events[bisect_left(times, window.begin_us) : bisect_right(times, window.end_us)]
             if window.case is None
             else of_case[window.case],
             moments_us.get(window.key, ()),
@@ -176,10 +176,6 @@ def nearest(events: Sequence[Event], moments_us: Sequence[int], lines_max: int) 
 def _distance(moments_us: Sequence[int], t_us: int) -> int:
     place = bisect_right(moments_us, t_us)
     return min(abs(t_us - moment) for moment in moments_us[max(0, place - 1) : place + 1])
-
-
-def _first(times: Sequence[int], begin_us: int) -> int:
-    return bisect_right(times, begin_us - 1)
 
 
 TEXT_MAX = 600  # characters

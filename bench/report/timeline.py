@@ -425,7 +425,7 @@ class Drawing:
             time = "" if silence or row.t_us == shown_us else seconds(row.t_us - begin_us)
             shown_us = shown_us if silence else row.t_us
             words = f"FIRST DIVERGENCE: {row.words}" if row.first else row.words
-            graph = self._silence() if silence else self._graph(row.step)
+            graph = self._graph(None).replace("│", "⋮") if silence else self._graph(row.step)
             after, width = self._graph(None), self._words_width
             if row.step is None and not silence:  # nothing to draw: the words take the lanes' room
                 graph, after, width = "", "  ", self._graph_width + self._words_width
@@ -433,9 +433,6 @@ class Drawing:
             for text in _wrapped(words, width - len(graph or after) * (not graph)):
                 yield Line(margin, f"{time:>{self._time_width}}", graph, text, row.tone)
                 margin, time, graph = " " * _MARGIN, "", after
-
-    def _silence(self) -> str:
-        return self._graph(None).replace("│", "⋮")
 
     def _graph(self, step: Step | None) -> str:
         line = [" "] * self._graph_width

@@ -230,7 +230,7 @@ class GatewayStation(TappedStation):
         gateways = air.bench.gateways
         switchboard = gateways.switchboards[gateway]
         super().__init__(name, switchboard.station, air.setup)
-        self._switchboard = switchboard
+        self.switchboard = switchboard
         self._alone = air.alone
         self._restart = partial(gateways.restart, gateway)
         self._party = Party(self.tap.accept, air.owns)
@@ -244,12 +244,12 @@ class GatewayStation(TappedStation):
     def is_up(self) -> bool:
         if self._party.trouble:
             raise RuntimeError(self._party.trouble)
-        return self._is_fresh and self._switchboard.is_up and self.tap.is_connected
+        return self._is_fresh and self.switchboard.is_up and self.tap.is_connected
 
     def start(self) -> None:
         tasks = self.setup.tasks
         self._task = tasks.create_task(self.tap.run())
-        self._switchboard.join(self._party, alone=self._alone)
+        self.switchboard.join(self._party, alone=self._alone)
         if not self._is_fresh:
             tasks.create_task(self._refresh())
 
@@ -258,7 +258,7 @@ class GatewayStation(TappedStation):
         self._is_fresh = True
 
     def stop(self) -> None:
-        self._switchboard.leave(self._party)
+        self.switchboard.leave(self._party)
         if self._task is not None:
             self._task.cancel()
 
@@ -269,21 +269,14 @@ class GatewayStation(TappedStation):
 
     def cut(self) -> None:
         super().cut()
-        self._switchboard.shut()
+        self.switchboard.shut()
 
     def restore(self) -> None:
         super().restore()
-        self._switchboard.open()
+        self.switchboard.open()
 
     def restart(self) -> None:
         self.setup.tasks.create_task(self._restart())
-
-    def shut_out(self) -> None:
-        if self._alone:
-            self._switchboard.shut()
-
-    def let_in(self) -> None:
-        self._switchboard.open()
 
 
 class AbsentStation(TappedStation):
@@ -337,12 +330,12 @@ class LabStations(Stations):
         await self._air.replay(frame, by=by, due_us=due_us)
 
     def shut_out(self, station: CaseStation) -> None:
-        if isinstance(station, GatewayStation):
-            station.shut_out()
+        if isinstance(station, GatewayStation) and self._air.alone:
+            station.switchboard.shut()
 
     def let_in(self, station: CaseStation) -> None:
         if isinstance(station, GatewayStation):
-            station.let_in()
+            station.switchboard.open()
 
     async def end(self) -> None:
         for name, gateway in self._air.gateways.items():

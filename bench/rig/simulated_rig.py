@@ -40,7 +40,7 @@ from lns.clock import StoreUnavailable, now_us
 from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
 from lns.dedup.claim import Bid, Claim
 from lns.dedup.session import Session
-from lns.events import Event, as_fields
+from lns.events import as_fields
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
@@ -434,17 +434,13 @@ class MemoryServer(NetworkServer):
             claims=store if has_others else None,
             shared=store if has_others else None,
             application=self._outboxes,
-            record=partial(_record_event, setup.record, self.lns),
+            record=lambda event: setup.record(self.lns, event.kind, as_fields(event)),
             utc=self._utc,
             entropy=Repeating(stream(setup.seed, self.lns, str(self._starts))),
         )
 
     def _utc(self) -> datetime:
         return self._setup.wall_clock_start + timedelta(microseconds=now_us() + self._stepped_us)
-
-
-def _record_event(record: Record, lns: str, event: Event) -> None:
-    record(lns, event.kind, as_fields(event))
 
 
 class MemoryServers(Servers):

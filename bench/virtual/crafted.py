@@ -12,8 +12,6 @@ from bench.virtual.air import uplink_in
 from bench.virtual.lorawan.air_interface import Kind, SessionKeyPair, data_frame
 from bench.virtual.lorawan.join_frames import join_request, read_join_request
 
-MIC_BYTES = 4
-
 
 @dataclass(frozen=True, slots=True)
 class Identity:

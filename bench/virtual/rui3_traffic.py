@@ -493,15 +493,13 @@ class Rui3Join:
                 has_joined = await self._attempt()
             finally:
                 self._traffic.busy = False
-            self._circuit.say("+EVT:JOINED" if has_joined else f"+EVT:JOIN_FAILED_{self._why()}")
+            why = _JOIN_FAIL if self._traffic.mac.accept_was_refused else "RX_TIMEOUT"
+            self._circuit.say("+EVT:JOINED" if has_joined else f"+EVT:JOIN_FAILED_{why}")
             if has_joined or not left or self._round != this_round:
                 return
             await asyncio.sleep(period_s)
             if self._round != this_round:
                 return
-
-    def _why(self) -> str:
-        return _JOIN_FAIL if self._traffic.mac.accept_was_refused else "RX_TIMEOUT"
 
     async def _attempt(self) -> bool:
         memory, mac = self._memory, self._traffic.mac

@@ -70,11 +70,13 @@ def bench_toml(
         module = "bench.virtual.lab.lab_folder"
         return [sys.executable, "-m", module, str(folder), verb, name, *more]
 
+    everyday_dr = channel_plan(region).default_channels[0].drs[-1]
+
     def radio(board: BoardEntry) -> dict[str, object]:
         port = str(lab_folder.port_link(folder, board.name))
         entry: dict[str, object] = {"name": board.name, "dialect": board.dialect, "port": port}
         if not board.is_replayer:
-            entry |= {"dev_eui": board.dev_eui, "dr": _everyday_dr(region), "power_dbm": 14}
+            entry |= {"dev_eui": board.dev_eui, "dr": everyday_dr, "power_dbm": 14}
         return entry | {"power": f"{board.name}-usb", "reset": f"{board.name}-nrst"}
 
     def gateway(station: StationEntry) -> dict[str, object]:
@@ -117,10 +119,6 @@ def bench_toml(
         "attenuator": attenuators,
     }  # fmt: skip
     return f'# A lab without hardware, as it runs now.\nrig = "hardware"\n\n{toml_text(tables)}'
-
-
-def _everyday_dr(region: str) -> int:
-    return channel_plan(region).default_channels[0].drs[-1]
 
 
 READY_S = 30
@@ -231,12 +229,6 @@ class EmulatedLab:
         """Wait until the air ends by itself, without which nothing works: ProgramDied."""
         assert self._air is not None, "the lab was not started"
         await self._air.watch()
-
-    async def work(self, verb: str, name: str, value: str = "") -> None:
-        """Do something to a board, a station or the air; ControlRefused if that cannot be."""
-        refused = await self._obey(verb, name, value)
-        if refused:
-            raise lab_folder.ControlRefused(refused)
 
     async def _require_empty(self) -> None:
         with suppress(OSError):
