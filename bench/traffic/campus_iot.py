@@ -144,12 +144,12 @@ class _Reader:
 
     def _uplink(self, record: _Record, at_us: int) -> Uplink:
         session = self._session(record)
-        assert session.device.dev_addr is not None and session.device.keys is not None
+        assert session.device.dev_addr is not None and session.device.session_keys is not None
         phy = build_data(
             MType.CONFIRMED_UP if record.confirmed else MType.UNCONFIRMED_UP,
             dev_addr=session.device.dev_addr,
             f_cnt=record.f_cnt,
-            keys=session.device.keys,
+            keys=session.device.session_keys,
             f_port=record.f_port,
             payload=bytes.fromhex(record.data or ""),
             adr=record.adr,
@@ -197,7 +197,7 @@ class _Reader:
             activation=Activation.ABP,
             f_cnt_up=record.f_cnt - 1 if record.f_cnt else None,
             dev_addr=dev_addr(_FIRST_DEV_ADDR + len(self.devices)),
-            keys=SessionKeys(chance.randbytes(16), chance.randbytes(16)),
+            session_keys=SessionKeys(chance.randbytes(16), chance.randbytes(16)),
         )
         self.devices.append(device)
         return device

@@ -280,7 +280,7 @@ class _LogReader:
                 activation=Activation.ABP,
                 relaxed_f_cnt=address == PERSONALISED,
                 dev_addr=address,
-                keys=keys,
+                session_keys=keys,
             )
         joins = {uplink.dev_eui: uplink for uplink in reversed(uplinks) if uplink.join_eui}
         if joins and self._app_key is None:

@@ -7,7 +7,7 @@ devices and air there is the log.
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Protocol
@@ -34,7 +34,6 @@ from lns.network_server import NetworkServer
 from lns.station.messages import UpInfo
 from lns.station.protocol import Configured, Side, StationProtocol, TimeTold
 from lns.store.memory import MemoryStore
-from lns.uplink.registry import EndDevice, LoRaWanVersion
 
 # ADR 007 in a few lines, so plain that they can be checked by eye. They share nothing with the
 # network server: no registry, no cache, no policy table; the capture says who sent what, when, and
@@ -211,7 +210,7 @@ class LogServer:
         record: Record,
         wall_clock_start: datetime,
     ) -> None:
-        self.devices = [_end_device(device, strategy) for device in log.devices]
+        self.devices = [replace(device, strategy=strategy) for device in log.devices]
         self._record = record
         self._links: list[MemoryLink] = []
         store = MemoryStore()
@@ -243,29 +242,14 @@ class LogServer:
         self._record(LNS, event.kind, as_fields(event))
 
 
-def _end_device(device: Device, strategy: Strategy) -> EndDevice:
-    return EndDevice(
-        name=device.name,
-        dev_eui=device.dev_eui,
-        activation=device.activation,
-        join_eui=device.join_eui,
-        app_key=device.app_key,
-        dev_addr=device.dev_addr,
-        session_keys=device.keys,
-        lorawan=LoRaWanVersion.V1_0_2,  # DevNonces were drawn at random then
-        strategy=strategy,
-        relaxed_f_cnt=device.relaxed_f_cnt,
-    )
-
-
 def _sessions(device: Device) -> tuple[Session, ...]:
-    if device.dev_addr is None or device.keys is None:
+    if device.dev_addr is None or device.session_keys is None:
         return ()
     return (
         Session(
             dev_eui=device.dev_eui,
             dev_addr=device.dev_addr,
-            keys=device.keys,
+            keys=device.session_keys,
             f_cnt_up=device.f_cnt_up,
         ),
     )
@@ -343,8 +327,8 @@ class _Player:
     def _tell_facts(self) -> None:
         for eui, name in self._log.stations.items():
             self._case.station(eui, name)
-        for device, recorded in zip(self._server.devices, self._log.devices, strict=True):
-            self._case.device(device, f_cnt_up=recorded.f_cnt_up)
+        for device in self._server.devices:
+            self._case.device(device, f_cnt_up=device.f_cnt_up)
         self._case.lns(LNS, "start", region=EU868.name, retention_us=RETENTION_US)
 
     def _post(self, eui: Eui, tasks: asyncio.TaskGroup) -> _Post:

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.uplink.registry import Activation
+from lns.uplink.registry import EndDevice, LoRaWanVersion
 
 SAINT_EYNARD = (
     "Contains information from The Saint Eynard LoRaWAN frames dataset (CampusIoT datasets;"
@@ -151,24 +150,16 @@ class Uplink:
     genuine: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
-    """A device as the network server is to know it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device(EndDevice):
+    """A device as the network server is to know it; `f_cnt_up`: its newest counter, None for none.
 
-    `f_cnt_up`: the newest counter the server has of it, None for none. `relaxed_f_cnt`: an ABP
-    device that may begin again at FCnt 0 or 1. OTAA devices have `join_eui` and `app_key`, the
-    others `dev_addr` and `keys`.
+    `relaxed_f_cnt`: an ABP device that may begin again at FCnt 0 or 1.
     """
 
-    name: str
-    dev_eui: Eui
-    activation: Activation
+    lorawan: LoRaWanVersion = LoRaWanVersion.V1_0_2  # DevNonces were drawn at random then
     relaxed_f_cnt: bool = False
     f_cnt_up: int | None = None
-    dev_addr: DevAddr | None = None
-    keys: SessionKeys | None = field(default=None, repr=False)
-    join_eui: Eui | None = None
-    app_key: bytes | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,10 @@ def test_a_frame_is_built_anew_from_what_the_archive_has() -> None:
     log, recorded = excerpt(), uplink_lines()[ORDINARY]
     uplink, device = log.uplinks[ORDINARY], log.devices[0]
     frame = parse(uplink.phy)
-    assert isinstance(frame, Data) and device.keys is not None
+    assert isinstance(frame, Data) and device.session_keys is not None
     assert (frame.f_cnt, frame.f_port, frame.adr, frame.confirmed) == (1151, 3, True, False)
-    assert frame.payload(device.keys, 1151).hex() == recorded["data"]
-    assert frame.mic_is_valid(device.keys.nwk_s_key, 1151)
+    assert frame.payload(device.session_keys, 1151).hex() == recorded["data"]
+    assert frame.mic_is_valid(device.session_keys.nwk_s_key, 1151)
     assert (uplink.freq_hz, uplink.dr, uplink.f_cnt) == (868_500_000, 5, 1151)
 
 
@@ -111,7 +111,7 @@ def test_a_counter_that_goes_back_begins_another_session(tmp_path: Path) -> None
         "D1D1E80000000033 session 1", "D1D1E80000000033 session 2",
     )  # fmt: skip
     assert (second.f_cnt_up, second.dev_addr) == (None, "26000002")
-    assert second.dev_eui != first.dev_eui and second.keys != first.keys
+    assert second.dev_eui != first.dev_eui and second.session_keys != first.session_keys
     assert [uplink.dev_eui for uplink in log.uplinks] == [first.dev_eui] * 2 + [second.dev_eui] * 2
     assert log.uplinks[BEHIND].f_cnt == 70_000
 

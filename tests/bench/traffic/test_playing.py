@@ -37,7 +37,10 @@ def join(dev_nonce: int, *, join_eui: str = "AA") -> Uplink:
 
 
 def expected(strategy: str, *, relaxed: bool = False, f_cnt_up: int | None = None) -> ExpectedWords:
-    device = Device("d", DEV, Activation.ABP, relaxed, f_cnt_up, join_eui=Eui("AA"))
+    device = Device(
+        name="d", dev_eui=DEV, activation=Activation.ABP, relaxed_f_cnt=relaxed,
+        f_cnt_up=f_cnt_up, join_eui=Eui("AA"),
+    )  # fmt: skip
     return ExpectedWords(Log("", "", (device,), {}, ()), strategy)
 
 
