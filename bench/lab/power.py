@@ -351,42 +351,14 @@ class PersonSwitch:
         await ask_person(self._name, request, self._patience_us)
 
 
-class Attenuator(Protocol):
-    """Something that weakens a signal by whole decibels."""
-
-    async def set_db(self, db: int) -> None:
-        """Set it; PowerFailed if that was not done."""
-
-
-class CommandAttenuator:
-    def __init__(self, entry: AttenuatorSection) -> None:
-        assert entry.set is not None, f"{entry.name} has no command"
-        self._name = entry.name
-        self._command = entry.set
-
-    async def set_db(self, db: int) -> None:
-        await run_command(
-            self._name, [word.replace("{db}", str(_loss(self._name, db))) for word in self._command]
-        )
-
-
-class PersonAttenuator:
-    def __init__(self, entry: AttenuatorSection) -> None:
-        self._name = entry.name
-
-    async def set_db(self, db: int) -> None:
-        await ask_person(self._name, f"set the attenuator to {_loss(self._name, db)} dB")
-
-
-def attenuator(entry: AttenuatorSection) -> Attenuator:
-    """The attenuator of an entry; nothing is set before it is used."""
-    return PersonAttenuator(entry) if entry.set is None else CommandAttenuator(entry)
-
-
-def _loss(name: str, db: int) -> int:
+async def attenuate(entry: AttenuatorSection, db: int) -> None:
+    """Let an attenuator weaken a signal by whole decibels; PowerFailed if that was not done."""
     if db < 0:
-        raise PowerFailed(f"{name}: an attenuator does not amplify; {db} dB cannot be set")
-    return db
+        raise PowerFailed(f"{entry.name}: an attenuator does not amplify; {db} dB cannot be set")
+    if entry.set is None:
+        await ask_person(entry.name, f"set the attenuator to {db} dB")
+    else:
+        await run_command(entry.name, [word.replace("{db}", str(db)) for word in entry.set])
 
 
 def power_switch(entry: PowerSection) -> PowerSwitch:

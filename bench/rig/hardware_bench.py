@@ -18,7 +18,7 @@ from bench.host.program import HostError
 from bench.lab.basicstation_host import restart_gateway
 from bench.lab.inventory.entries import DeviceEntry, Inventory, PortMissing, Radio, port_of
 from bench.lab.inventory.sections import GatewaySection
-from bench.lab.power import PowerFailed, PowerSwitch, attenuator, power_switch
+from bench.lab.power import PowerFailed, PowerSwitch, attenuate, power_switch
 from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field
 from bench.plan.needs import PlannedCase, assignments
 from bench.rig.lab_board import BoardUnfit, LabBoard
@@ -319,7 +319,7 @@ class Gateways:
         if which is None:
             raise PowerFailed(f"gateway {name} has no attenuator in the inventory")
         entry = self._inventory.attenuator(which)
-        await attenuator(entry).set_db(entry.db + more_db)
+        await attenuate(entry, entry.db + more_db)
 
     def _entry(self, name: str) -> GatewaySection:
         return next(one for one in self._inventory.gateways if one.name == name)

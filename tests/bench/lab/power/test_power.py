@@ -19,7 +19,7 @@ from bench.lab.power import (
     SerialRelay,
     ShellyPlug,
     TasmotaPlug,
-    attenuator,
+    attenuate,
     power_switch,
     run_command,
 )
@@ -323,7 +323,7 @@ def test_an_attenuator_is_set_to_whole_decibels(tmp_path: Path) -> None:
         db=20,
         set=["sh", "-c", f'echo "$1" > {told}', "sh", "--db={db}"],
     )
-    asyncio.run(attenuator(entry).set_db(63))
+    asyncio.run(attenuate(entry, 63))
     assert told.read_text() == "--db=63\n"
     with pytest.raises(PowerFailed, match="does not amplify"):
-        asyncio.run(attenuator(entry).set_db(-1))
+        asyncio.run(attenuate(entry, -1))
