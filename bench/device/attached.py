@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
+from bench.capture import Record
 from bench.device.at_session import AtCommand, AtSession, Console, Grammar, Line, LineKind, Wire
 from bench.device.interfaces import (
     CommandRefused,
@@ -78,16 +79,19 @@ class AttachedBoard:
     """A board at a serial line; `async with` opens the line and listens until the end.
 
     Remembers what the board said of itself. Every command and every line goes into the capture,
-    keys masked, also lines that nobody asked for.
+    keys masked, also lines that nobody asked for. Without a DevEUI it is no device of the network.
     """
+
+    grammar: Grammar
 
     def __init__(
         self,
         name: str,
         line: Wire,
-        console: Console,
-        grammar: Grammar,
-        deadlines: Deadlines | None,
+        record: Record,
+        *,
+        dev_eui: Eui | None = None,
+        deadlines: Deadlines | None = None,
     ) -> None:
         self.name = name
         self.firmware = ""
@@ -95,8 +99,8 @@ class AttachedBoard:
         self._session = AtSession(
             name,
             line,
-            console,
-            grammar=grammar,
+            Console(name, dev_eui, record),
+            grammar=self.grammar,
             reply_us=self._deadlines.reply_us,
             heard=self._hear,
             gone=self._gone,

@@ -17,7 +17,7 @@ from typing import TypeVar
 from serial.tools import list_ports
 
 from bench.capture import Record
-from bench.device.at_session import RUI3, Console, Grammar, Wire
+from bench.device.at_session import RUI3, Grammar, Wire
 from bench.device.attached import TROUBLES
 from bench.device.interfaces import AttachedDevice, Deadlines, RawRadio, Traits
 from bench.device.lora_e5 import E5, LORA_E5_TRAITS, SEEEDUINO, LoraE5Board, LoraE5Device
@@ -186,7 +186,7 @@ async def who_is_there(port: str, record: Record = lambda *_: None) -> Found | N
         if word is None:
             continue
         ask = _rui3 if word == "rui3" else _lora_e5
-        return await ask(port, baud, Console(port, None, record), dtr=dtr)
+        return await ask(port, baud, record, dtr=dtr)
     return None
 
 
@@ -214,9 +214,9 @@ def _word(heard: bytes) -> str | None:
     return "rui3" if _RUI3_WORD.search(heard) else None
 
 
-async def _rui3(port: str, baud: int, console: Console, *, dtr: bool) -> Found:
+async def _rui3(port: str, baud: int, record: Record, *, dtr: bool) -> Found:
     line = SerialLine(port, baud, dtr=dtr)
-    async with Rui3Board(port, line, console, deadlines=_PATIENCE) as board:
+    async with Rui3Board(port, line, record, deadlines=_PATIENCE) as board:
         firmware = await _told(board.ask("AT+VER")) or ""
         found = Found(port=port, dialect=None, baud=baud, dtr=dtr, firmware=firmware)
         if not firmware.startswith("RUI_"):
@@ -226,9 +226,9 @@ async def _rui3(port: str, baud: int, console: Console, *, dtr: bool) -> Found:
         return replace(found, dialect="rui3", dev_eui=dev_eui, uid=uid)
 
 
-async def _lora_e5(port: str, baud: int, console: Console, *, dtr: bool) -> Found:
+async def _lora_e5(port: str, baud: int, record: Record, *, dtr: bool) -> Found:
     line = SerialLine(port, baud, dtr=dtr)
-    async with LoraE5Board(port, line, console, deadlines=_PATIENCE) as board:
+    async with LoraE5Board(port, line, record, deadlines=_PATIENCE) as board:
         firmware = await _told(board.ask("AT+VER")) or ""
         identifiers = await _told(board.identifiers()) or {}
     return Found(

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from bench.capture import Record
 from bench.device.at_session import (
     NOTHING,
-    Console,
     Grammar,
     Line,
     LineKind,
@@ -143,16 +142,19 @@ SEEEDUINO = Lineage(
 class LoraE5Board(AttachedBoard):
     """A board with a LoRa-E5; it does not say that it has started, so it is asked until it does."""
 
+    grammar = E5
+
     def __init__(
         self,
         name: str,
         line: Wire,
-        console: Console,
+        record: Record,
         *,
+        dev_eui: Eui | None = None,
         deadlines: Deadlines | None = None,
         lineage: Lineage = LORA_E5,
     ) -> None:
-        super().__init__(name, line, console, E5, deadlines)
+        super().__init__(name, line, record, dev_eui=dev_eui, deadlines=deadlines)
         self.lineage = lineage
 
     async def answer_to(self, command: str) -> list[str]:
@@ -411,8 +413,7 @@ class LoraE5Device(LoraE5Board):
         deadlines: Deadlines | None = None,
         lineage: Lineage = LORA_E5,
     ) -> None:
-        console = Console(name, dev_eui, record)
-        super().__init__(name, line, console, deadlines=deadlines, lineage=lineage)
+        super().__init__(name, line, record, dev_eui=dev_eui, deadlines=deadlines, lineage=lineage)
         self.dev_eui = dev_eui
         self._settings = LoraE5Settings(self)
         self._port: int | None = None

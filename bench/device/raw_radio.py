@@ -11,16 +11,15 @@ import re
 from typing import Any, Self
 
 from bench.capture import Record
-from bench.device.at_session import Console, Line, LineKind, Wire
+from bench.device.at_session import Line, LineKind
 from bench.device.attached import TROUBLES
 from bench.device.interfaces import (
     CommandRefused,
-    Deadlines,
     NotAsWritten,
     RawRadio,
     UnknownFirmware,
 )
-from bench.device.lora_e5 import LORA_E5, Lineage, LoraE5Board, mhz
+from bench.device.lora_e5 import LoraE5Board, mhz
 from bench.device.rui3 import Rui3Board, Setting
 from lns.lorawan.region import DataRate, Region, frame_airtime_us
 
@@ -46,12 +45,7 @@ class Rui3P2p(Rui3Board):
 
     bytes_max = 239
     powers_dbm = range(5, 23)
-
-    def __init__(
-        self, name: str, line: Wire, record: Record, *, deadlines: Deadlines | None = None
-    ) -> None:
-        super().__init__(name, line, Console(name, None, record), deadlines=deadlines)
-        self._is_prepared = False
+    _is_prepared = False
 
     async def identify(self) -> str:
         version = await self.recognise()
@@ -134,18 +128,6 @@ class LoraE5Test(LoraE5Board):
 
     bytes_max = 250  # a command has 528 characters
     powers_dbm = range(0, 23)
-
-    def __init__(
-        self,
-        name: str,
-        line: Wire,
-        record: Record,
-        *,
-        deadlines: Deadlines | None = None,
-        lineage: Lineage = LORA_E5,
-    ) -> None:
-        console = Console(name, None, record)
-        super().__init__(name, line, console, deadlines=deadlines, lineage=lineage)
 
     async def identify(self) -> str:
         return await self.recognise()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from bench.capture import Record
-from bench.device.at_session import RUI3, Console, Line, LineKind, Wire, is_about_a_key
+from bench.device.at_session import RUI3, Line, LineKind, Wire, is_about_a_key
 from bench.device.attached import (
     TROUBLES,
     AttachedBoard,
@@ -111,11 +111,8 @@ class Setting:
 class Rui3Board(AttachedBoard):
     """A board under RUI3; remembers its version once it has told it."""
 
-    def __init__(
-        self, name: str, line: Wire, console: Console, *, deadlines: Deadlines | None = None
-    ) -> None:
-        super().__init__(name, line, console, RUI3, deadlines)
-        self.version: Rui3Version | None = None
+    grammar = RUI3
+    version: Rui3Version | None = None
 
     async def ask(self, name: str) -> str:
         """The value of a setting such as `AT+DR`; CommandRefused, DeviceSilent, DeviceRestarted."""
@@ -308,7 +305,7 @@ class Rui3Device(Rui3Board):
         *,
         deadlines: Deadlines | None = None,
     ) -> None:
-        super().__init__(name, line, Console(name, dev_eui, record), deadlines=deadlines)
+        super().__init__(name, line, record, dev_eui=dev_eui, deadlines=deadlines)
         self.dev_eui = dev_eui
         self._cycle = MacCycle()
         self._sends_unasked = False
