@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from bench.cli import boards
 from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of, whereabouts
-from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, answer
+from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, answer, facts_of
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.lns_process import toml_text
@@ -86,15 +86,10 @@ class Row:
     firmware: str | None = None
 
     def facts(self) -> dict[str, Any]:
-        return {
-            "name": self.radio.name,
-            "kind": "replayer" if self.dev_eui is None else "device",
-            "dialect": self.radio.dialect,
-            "dev_eui": self.dev_eui,
-            "port": self.port,
-            "firmware": self.firmware,
-            "trouble": self.trouble or None,
-        }
+        kind = "replayer" if self.dev_eui is None else "device"
+        board = {"name": self.radio.name, "kind": kind, "dialect": self.radio.dialect}
+        told = facts_of(self, "dev_eui", "port", "firmware")
+        return {**board, **told, "trouble": self.trouble or None}
 
 
 async def _identified(rows: Sequence[Row]) -> list[Row]:
@@ -221,13 +216,6 @@ def _entries_text(entries: Sequence[dict[str, object]]) -> str:
 
 def _found_facts(path: str, answer: Answer) -> dict[str, Any]:
     if isinstance(answer, Found):
-        return {
-            "port": path,
-            "dialect": answer.dialect,
-            "firmware": answer.firmware,
-            "dev_eui": answer.dev_eui,
-            "uid": answer.uid,
-            "baud": answer.baud,
-            "dtr": answer.dtr,
-        }
+        told = facts_of(answer, "dialect", "firmware", "dev_eui", "uid", "baud", "dtr")
+        return {"port": path, **told}
     return {"port": path, "dialect": None, "trouble": str(answer) if answer else "nobody answers"}

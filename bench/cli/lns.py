@@ -37,6 +37,7 @@ from bench.cli.output import (
     RegionName,
     answer,
     command_line,
+    facts_of,
     labelled,
     print_json,
     region_of,
@@ -99,15 +100,7 @@ def _checked(config: Path) -> int:
     except ConfigError as error:
         print_json({"file": config, "works": False, "mistakes": str(error).splitlines()})
         return ExitCode.USAGE
-    devices = [
-        {
-            "name": device.name,
-            "dev_eui": device.dev_eui,
-            "activation": device.activation,
-            "strategy": device.strategy,
-        }
-        for device in found.devices
-    ]
+    devices = [facts_of(d, "name", "dev_eui", "activation", "strategy") for d in found.devices]
     settings = found.settings.lns
     print_json(
         {

@@ -345,7 +345,7 @@ def _played(
         stage(f"real traffic: {', '.join(file.name for file in night.files)}")
         folders["real traffic"] = import_files(
             night.files,
-            runs=night.runs,
+            runs_dir=night.runs,
             strategy="None",
             seed=night.seed,
             limit=night.limit,

@@ -94,6 +94,11 @@ def answer(
     return code
 
 
+def facts_of(of: object, *names: str) -> dict[str, Any]:
+    """These of its attributes, for a document."""
+    return {name: getattr(of, name) for name in names}
+
+
 def print_error(text: object) -> None:
     print(without_controls(str(text)), file=sys.stderr, flush=True)
 

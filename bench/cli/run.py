@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -42,7 +42,7 @@ from bench.cli.output import (
     options,
     shown_path,
 )
-from bench.cli.progress import Progress, ProgressDisplay
+from bench.cli.progress import ProgressDisplay
 from bench.cli.report import (
     CaseVerdict,
     exit_code_of,
@@ -383,7 +383,7 @@ def import_captures(
     with ProgressDisplay() as display:
         folder = import_files(
             file,
-            runs=runs,
+            runs_dir=runs,
             strategy=strategy,
             seed=seed,
             limit=limit,
@@ -401,33 +401,17 @@ def import_captures(
     )
 
 
-def import_files(
-    files: Sequence[Path],
-    *,
-    runs: Path,
-    strategy: str,
-    seed: int,
-    limit: int | None,
-    progress: Progress,
-    stations: int = 1,
-    origin: Origin | None = None,
-) -> Path:
-    """The run folder with the captures of these files; Refused if one is not there."""
+def import_files(files: Sequence[Path], **how: Any) -> Path:
+    """The run folder with the captures of these files, made by `traffic.run` in this way.
+
+    Refused if one is not there.
+    """
     for file in files:
         if not file.is_file():
             raise Refused(f"There is no file {file}. Give the path of a capture of traffic.")
     from bench import traffic
 
     try:
-        return traffic.run(
-            files,
-            runs_dir=runs,
-            strategy=strategy,
-            seed=seed,
-            limit=limit,
-            stations=stations,
-            origin=origin,
-            progress=progress,
-        )
+        return traffic.run(files, **how)
     except traffic.TrafficError as error:
         raise Refused(str(error)) from error

@@ -19,6 +19,7 @@ from bench.cli.output import (
     Refused,
     RunsWritten,
     answer,
+    facts_of,
 )
 from bench.cli.progress import ProgressDisplay
 from bench.clock import seconds
@@ -101,16 +102,9 @@ async def check(of: Asked) -> GatewayAnswer:
     state = "its station has started" if found.is_healthy else "its station has not started"
     ours = found.eui in (None, of.gateway.eui)
     code = ExitCode.PASSED if found.is_healthy and ours else ExitCode.BENCH_ERROR
-    facts = {
-        "healthy": found.is_healthy,
-        "connected": found.connected,
-        "missing": found.missing,
-        "eui": found.eui,
-        "ahead_us": log.ahead_us,
-        "duty_cycle_off": found.duty_cycle_off,
-        "too_late": of.too_late,
-        "advice": said,
-    }
+    facts = {"healthy": found.is_healthy, **facts_of(found, "connected", "missing", "eui")}
+    facts |= {"ahead_us": log.ahead_us, "duty_cycle_off": found.duty_cycle_off}
+    facts |= {"too_late": of.too_late, "advice": said}
     return GatewayAnswer(name, [f"{name}: {state}", *(f"  {line}" for line in said)], facts, code)
 
 
@@ -224,15 +218,7 @@ async def _listed(of: Asked) -> GatewayAnswer:
     gateway = of.gateway
     board = BOARDS[gateway.board] if gateway.board else None
     what = f"{gateway.kind}" + (f" with {board.name} ({board.chip})" if board else "")
-    facts = {
-        "eui": gateway.eui,
-        "kind": gateway.kind,
-        "board": gateway.board,
-        "ssh": gateway.ssh,
-        "home": gateway.home,
-        "power": gateway.power,
-        "attenuator": gateway.attenuator,
-    }
+    facts = facts_of(gateway, "eui", "kind", "board", "ssh", "home", "power", "attenuator")
     where = gateway.ssh or ("this host" if gateway.kind is GatewayKind.PROGRAM else "no ssh")
     return GatewayAnswer(gateway.name, [f"{gateway.name:12} {gateway.eui}  {what}, {where}"], facts)
 
@@ -257,15 +243,8 @@ async def _provision(of: Asked) -> GatewayAnswer:
     if of.dry_run:
         lines += [f"  $ {command}" for command in done.commands]
         lines += [f"  {line}" for line in done.diff]
-    facts = {
-        "changed": done.changed,
-        "written": done.written,
-        "removed": done.removed,
-        "unchanged": done.unchanged,
-        "notes": done.notes,
-        "restarted": done.restarted,
-        "dry_run": of.dry_run,
-    }
+    facts = facts_of(done, "changed", "written", "removed", "unchanged", "notes", "restarted")
+    facts |= {"dry_run": of.dry_run}
     if of.dry_run:
         facts |= {"commands": done.commands, "diff": done.diff}
     return GatewayAnswer(name, lines, facts)

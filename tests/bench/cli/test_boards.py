@@ -252,10 +252,7 @@ def test_a_message_of_a_station_is_the_same_frame(said: Said, tmp_path: Path) ->
         ("{", "no JSON"),
         ("[]", "no JSON object"),
         ('{"MHdr": 64}', "no frame to replay"),
-        (
-            '{"msgtype": "dntxed", "diid": 1, "DevEui": "1", "DR": 5, "Freq": 1}',
-            "no frame to replay",
-        ),
+        ('{"msgtype": "version", "station": "2.0.6"}', "no frame to replay"),
         (json.dumps({**UPDF, "DevAddr": None}), "DevAddr"),
         (json.dumps({**UPDF, "FCtrl": 2}), "FCtrl 2 does not fit"),
     ],
