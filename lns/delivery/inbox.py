@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from lns.clock import StoreUnavailable, Trouble, now_us, since_1970_us, utc_of_this_host
-from lns.delivery.detectors import NUM_DUP_MSGS_RCVD, PERFORMS, Detector, Detectors, Duplicate
+from lns.delivery.detectors import NUM_DUP_MSGS_RCVD, PERFORMS, Detector, Detectors
 from lns.delivery.effect import Effect, EffectUnavailable, Handle, effect_of
 from lns.delivery.incoming import Incoming, Offered, Stream, Unfit, Unreadable, WaitingMessages
 from lns.delivery.mqtt_session import doubled_us
@@ -39,7 +39,7 @@ from lns.store.inbox_store import (
     Table,
     TransactionLost,
 )
-from lns.store.sqlite import FileUnusable, look
+from lns.store.sqlite import look, unusable_as
 
 log = logging.getLogger(__name__)
 
@@ -93,28 +93,6 @@ class Parked(OfMessage, frozen=True, kw_only=True):
 
 Event = Accepted | Ignored | Unread | Parked
 OnEvent = Callable[[Event], None]
-
-
-def accepted(message: Incoming, position: int) -> Accepted:
-    return Accepted(**_identity(message), position=position)
-
-
-def ignored(message: Incoming, duplicate: Duplicate) -> Ignored:
-    first = duplicate.first_position
-    return Ignored(**_identity(message), by=duplicate.by, first_position=first)
-
-
-def unread(message: Unreadable) -> Unread:
-    return Unread(
-        channel=message.channel,
-        reason=message.reason,
-        detail=message.detail,
-        bytes_count=message.bytes_count,
-    )
-
-
-def parked(message: Incoming, reason: str, tries: int) -> Parked:
-    return Parked(**_identity(message), reason=reason, tries=tries)
 
 
 def _identity(message: Incoming) -> dict[str, Any]:
@@ -188,14 +166,12 @@ def figures_in(path: Path) -> tuple[Figures, list[ParkedMessage]]:
 
     StoreUnavailable when it is no inbox, or cannot be read.
     """
-    try:
+    with unusable_as(StoreUnavailable, "the inbox"):
         return look(
             path,
             inbox_store.KIND,
             lambda db: (figures(inbox_store.summary(db)), inbox_store.parked(db)),
         )
-    except FileUnusable as unusable:
-        raise StoreUnavailable(f"the inbox {unusable}") from unusable
 
 
 _FORGET_MIN = 64  # marks that may go with one transaction, or four for each of its messages
@@ -278,18 +254,25 @@ class Decisions:
         message = offered.message
         if isinstance(message, Unreadable):
             counts[UNREADABLE] += 1
-            return Decision(offered, unread(message))
+            unread = Unread(
+                channel=message.channel,
+                reason=message.reason,
+                detail=message.detail,
+                bytes_count=message.bytes_count,
+            )
+            return Decision(offered, unread)
         duplicate = self._detectors.judge(tx, message, at_us)
         if duplicate is not None:
             counts[IGNORED[duplicate.by]] += 1
             counts[NUM_DUP_MSGS_RCVD] += self._detectors.ignore(tx, message, at_us, duplicate)
-            return Decision(offered, ignored(message, duplicate))
+            by, first = duplicate.by, duplicate.first_position
+            return Decision(offered, Ignored(**_identity(message), by=by, first_position=first))
         try:
             await self._accept(tx, message, at_us)
         except _EffectFailed as failed:
             return self._fail(tx, offered, message, str(failed), at_us, counts)
         counts[ACCEPTED] += 1
-        return Decision(offered, accepted(message, tx.position))
+        return Decision(offered, Accepted(**_identity(message), position=tx.position))
 
     async def _accept(self, tx: Batch, message: Incoming, at_us: int) -> None:
         """Remember a message and let it have its effect, both or none; _EffectFailed."""
@@ -331,7 +314,7 @@ class Decisions:
                 message.body,
             )
         )
-        return Decision(offered, parked(message, reason, tries))
+        return Decision(offered, Parked(**_identity(message), reason=reason, tries=tries))
 
 
 class _EffectFailed(Exception):

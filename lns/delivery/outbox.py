@@ -24,7 +24,7 @@ from msgspec import Struct
 from lns.clock import since_1970_us
 from lns.delivery.mqtt_session import BackOff
 from lns.delivery.publisher import ForApplication, UpstreamUnavailable, remove_duplicates_key
-from lns.store.sqlite import FileUnusable, Kind, SqliteFile, beside, look
+from lns.store.sqlite import FileUnusable, Kind, SqliteFile, beside, look, unusable_as
 
 MESSAGES_MAX = 100_000
 
@@ -74,13 +74,6 @@ _NUMBER = (
     " ON CONFLICT DO UPDATE SET sequence_number = sequence_number + 1 RETURNING sequence_number"
 )
 _ADD = (
-    "INSERT INTO message"
-    " (topic, message_id, partition_key, sequence_number, body, remove_duplicates_key)"
-    " VALUES (?, ?, ?, ?, ?, ?)"
-)
-
-
-_ADD_AGAIN = (
     "INSERT INTO message"
     " (topic, message_id, partition_key, sequence_number, body, remove_duplicates_key, since_us)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -133,12 +126,10 @@ class Outbox:
 
     def __init__(self, path: Path, *, messages_max: int = MESSAGES_MAX) -> None:
         self._messages_max = messages_max
-        try:
+        with unusable_as(UpstreamUnavailable, "the outbox"):
             self._file = SqliteFile(path, OUTBOX)
             self.waiting = self._file.read_at_once(lambda db: _count(db, "message"))
             self.parked = self._file.read_at_once(lambda db: _count(db, "parked"))
-        except FileUnusable as unusable:
-            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
     async def add(self, message: ForApplication) -> None:
         """Make a message durable; UpstreamUnavailable when the outbox is full or unwritable."""
@@ -154,17 +145,15 @@ class Outbox:
             [number] = db.execute(_NUMBER, (topic,)).fetchone()
             body["sequenceNumber"] = number
             key = message.remove_duplicates_key
-            row = topic, message_id, body["partitionKey"], number, _encode(body), key
+            row = topic, message_id, body["partitionKey"], number, _encode(body), key, 0
             db.execute(_ADD, row)
 
-        try:
+        with unusable_as(UpstreamUnavailable, "the outbox"):
             durable = self._file.submit(change)
             self.waiting += 1
             durable.add_done_callback(self._discount)
             # Whoever gives up waiting does not take the message back.
             await asyncio.shield(durable)
-        except FileUnusable as unusable:
-            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
     async def after(self, position: int, limit: int) -> list[Entry]:
         def query(db: Connection) -> list[Entry]:
@@ -174,10 +163,8 @@ class Outbox:
             )
             return [Entry(*row) for row in rows.fetchall()]
 
-        try:
+        with unusable_as(UpstreamUnavailable, "the outbox"):
             return await self._file.read(query)
-        except FileUnusable as unusable:
-            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
     async def remove(self, positions: Sequence[int]) -> None:
         """Forget messages that were acknowledged; UpstreamUnavailable, then they are still there.
@@ -189,10 +176,8 @@ class Outbox:
             rows = [(position,) for position in positions]
             return db.executemany("DELETE FROM message WHERE position = ?", rows).rowcount
 
-        try:
+        with unusable_as(UpstreamUnavailable, "the outbox"):
             removed = await self._file.write(change)
-        except FileUnusable as unusable:
-            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
         self.waiting -= removed
 
     async def park(self, positions: Sequence[int]) -> None:
@@ -201,10 +186,8 @@ class Outbox:
             db.executemany("INSERT INTO parked SELECT * FROM message WHERE position = ?", rows)
             return db.executemany("DELETE FROM message WHERE position = ?", rows).rowcount
 
-        try:
+        with unusable_as(UpstreamUnavailable, "the outbox"):
             moved = await self._file.write(change)
-        except FileUnusable as unusable:
-            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
         self.waiting -= moved
         self.parked += moved
 
@@ -221,23 +204,19 @@ class Outbox:
                 [number] = db.execute(_NUMBER, (topic,)).fetchone()
                 text = _encode(_decode(body) | {"sequenceNumber": number})
                 row = topic, message_id, partition_key, number, text, key, now_us
-                db.execute(_ADD_AGAIN, row)
+                db.execute(_ADD, row)
             db.execute("DELETE FROM parked")
             return len(rows)
 
-        try:
+        with unusable_as(UpstreamUnavailable, "the outbox"):
             released = await self._file.write(change)
-        except FileUnusable as unusable:
-            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
         self.parked -= released
         self.waiting += released
         return released
 
     async def compact(self) -> None:
-        try:
+        with unusable_as(UpstreamUnavailable, "the outbox"):
             await self._file.compact()
-        except FileUnusable as unusable:
-            raise UpstreamUnavailable(f"the outbox {unusable}") from unusable
 
     def close(self) -> None:
         self._file.close()

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from lns.clock import StoreUnavailable
-from lns.store.sqlite import Change, FileUnusable, Kind, SqliteFile
+from lns.store.sqlite import Change, Kind, SqliteFile, unusable_as
 
 ENTRIES_MAX = 1_000_000
 BATCH_MAX = 500
@@ -379,11 +379,9 @@ class SqliteInboxStore:
     def __init__(self, path: Path, *, entries_max: int = ENTRIES_MAX) -> None:
         self.path = path
         self._entries_max = entries_max
-        try:
+        with unusable_as(StoreUnavailable, "the inbox"):
             self._file = SqliteFile(path, KIND)
             self._counts = self._file.read_at_once(_counts)
-        except FileUnusable as unusable:
-            raise StoreUnavailable(f"the inbox {unusable}") from unusable
 
     def __str__(self) -> str:
         return str(self.path)
@@ -413,17 +411,13 @@ class SqliteInboxStore:
 
     async def write(self, change: Change[T]) -> T:
         """Make a change of other tables in the file; on the disk when this returns."""
-        try:
+        with unusable_as(StoreUnavailable, "the inbox"):
             return await self._file.write(change)
-        except FileUnusable as unusable:
-            raise StoreUnavailable(f"the inbox {unusable}") from unusable
 
     async def read(self, query: Change[T]) -> T:
         """Ask for what is on the disk; StoreUnavailable."""
-        try:
+        with unusable_as(StoreUnavailable, "the inbox"):
             return await self._file.read(query)
-        except FileUnusable as unusable:
-            raise StoreUnavailable(f"the inbox {unusable}") from unusable
 
     async def summary(self) -> Summary:
         return await self.read(summary)

@@ -11,9 +11,9 @@ import fcntl
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,6 +35,15 @@ _LOG_BYTES_MAX = 4 << 20
 
 class FileUnusable(Exception):
     """The file cannot be opened, locked, read or written; the text names it and says why."""
+
+
+@contextmanager
+def unusable_as(error: type[Exception], what: str) -> Iterator[None]:
+    """FileUnusable becomes this error, and its text says what the file is."""
+    try:
+        yield
+    except FileUnusable as unusable:
+        raise error(f"{what} {unusable}") from unusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,19 +395,17 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path) -> None:
-        try:
+        with unusable_as(StoreUnavailable, "the store"):
             self._file = SqliteFile(path, _KIND)
-        except FileUnusable as unusable:
-            raise StoreUnavailable(f"the store {unusable}") from unusable
-        try:
-            self._sessions = self._file.read_at_once(_sessions)
-            self._dev_nonces = self._file.read_at_once(_dev_nonces)
-        except FileUnusable as unusable:
-            self._file.close()
-            raise StoreUnavailable(f"the store {unusable}") from unusable
-        except msgspec.DecodeError:
-            self._file.close()
-            raise StoreUnavailable(f"the store {path} holds sessions nobody can read") from None
+            try:
+                self._sessions = self._file.read_at_once(_sessions)
+                self._dev_nonces = self._file.read_at_once(_dev_nonces)
+            except FileUnusable:
+                self._file.close()
+                raise
+            except msgspec.DecodeError:
+                self._file.close()
+                raise StoreUnavailable(f"the store {path} holds sessions nobody can read") from None
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         return tuple(session.snapshot() for session in self._sessions.get(dev_eui, ()))
@@ -443,10 +450,8 @@ class SqliteStore:
         self._file.close()
 
     async def _write(self, change: Change[T]) -> T:
-        try:
+        with unusable_as(StoreUnavailable, "the store"):
             return await self._file.write(change)
-        except FileUnusable as unusable:
-            raise StoreUnavailable(f"the store {unusable}") from unusable
 
 
 def _replace(db: Connection, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
