@@ -336,7 +336,7 @@ def judge(events: Sequence[Event]) -> Verdict:
     wrong_words, doubts = _compare(evidence)
     # What is wrong before the antenna comes first: what a device then does is no fault of its own.
     failures = [*evidence.found, *wrong_words]
-    failures += [("LNS", str(violation)) for violation in violations(evidence)]
+    failures += [("LNS", violation) for violation in violations(evidence)]
     failures += _missing_lines(evidence)
     if evidence.particulars:
         failures += wrong_particulars(evidence, events)
@@ -447,47 +447,22 @@ def _missing_lines(evidence: Evidence) -> Reasons:
 # Conservation laws over what the parties wrote independently of each other: the tap what stations
 # delivered, the network server what became of it, the application what it got, the air what was
 # sent. A violation is a finding whatever the scenario expected.
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One law that does not hold, with the facts that break it."""
-
-    rule: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.text}"
+def violations(evidence: Evidence) -> list[str]:
+    """Each law that does not hold in one case, whose lines are all there, and what breaks it."""
+    return [f"{law}: {text}" for law, broken in _LAWS.items() for text in broken(evidence)]
 
 
-def violations(evidence: Evidence) -> list[Violation]:
-    """Every violation of a conservation law in one case, whose lines are all there."""
-    laws = (
-        _one_outcome_per_reception,
-        _forwarded_means_published,
-        _one_answer_per_reception,
-        _scheduled_means_handed_over,
-        _answer_through_the_station_that_heard_it,
-        _nothing_accepted_that_nobody_sent,
-        _no_downlink_counter_twice,
-    )
-    return [Violation(rule, text) for law in laws for rule, text in law(evidence)]
-
-
-Broken = Iterator[tuple[str, str]]
-
-
-def _one_outcome_per_reception(evidence: Evidence) -> Broken:
-    rule = "one outcome per reception"
+def _one_outcome_per_reception(evidence: Evidence) -> Iterator[str]:
     for reception in evidence.receptions:
         if reception.outcome is None:
             name = evidence.name(reception.station)
-            yield rule, f"{reception.frame_id or 'unreadable'} through {name} has no outcome"
+            yield f"{reception.frame_id or 'unreadable'} through {name} has no outcome"
     for outcome in evidence.surplus_outcomes:
         frame = outcome.get("frame_id", "unreadable")
-        yield rule, f"{frame}: an outcome without a reception at {outcome['station']}"
+        yield f"{frame}: an outcome without a reception at {outcome['station']}"
 
 
-def _forwarded_means_published(evidence: Evidence) -> Broken:
-    rule = "forwarded means published"
+def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
     owed: Counter[tuple[str | None, str, int | None, bool]] = Counter()
     for outcome in evidence.outcomes:
         if outcome["upstream"] != "dropped":
@@ -503,21 +478,17 @@ def _forwarded_means_published(evidence: Evidence) -> Broken:
             dev_eui, station, f_cnt, marked = key
             what = "marked" if marked else "unmarked"
             yield (
-                rule,
-                (
-                    f"{dev_eui} FCnt {f_cnt} through {evidence.name(station)}:"
-                    f" {owed[key]} {what} by outcome, {got[key]} published"
-                ),
+                f"{dev_eui} FCnt {f_cnt} through {evidence.name(station)}:"
+                f" {owed[key]} {what} by outcome, {got[key]} published"
             )
     for message_id, used_us in evidence.ids_us.items():
         # A frame that level 1 forgot may be accepted once more, under its name.
         times = 1 + sum(b - a < evidence.retention_us for a, b in pairwise(used_us))
         if times > 1 and not evidence.lns_restarts:
-            yield rule, f"message id {message_id} was used {times} times"
+            yield f"message id {message_id} was used {times} times"
 
 
-def _one_answer_per_reception(evidence: Evidence) -> Broken:
-    rule = "one answer per reception"
+def _one_answer_per_reception(evidence: Evidence) -> Iterator[str]:
     owed: Counter[tuple[str, int | None]] = Counter(
         (outcome["station"], outcome.get("xtime"))
         for outcome in evidence.outcomes
@@ -534,16 +505,12 @@ def _one_answer_per_reception(evidence: Evidence) -> Broken:
         unseen = at_the_tap[key] < owed[key] and not evidence.is_blind(key[0], told_us[key])
         if owed[key] != sent[key] or at_the_tap[key] > owed[key] or unseen:
             yield (
-                rule,
-                (
-                    f"{evidence.name(key[0])} at xtime {key[1]}: {owed[key]} by outcome,"
-                    f" {sent[key]} scheduled, {at_the_tap[key]} passed the tap"
-                ),
+                f"{evidence.name(key[0])} at xtime {key[1]}: {owed[key]} by outcome,"
+                f" {sent[key]} scheduled, {at_the_tap[key]} passed the tap"
             )
 
 
-def _scheduled_means_handed_over(evidence: Evidence) -> Broken:
-    rule = "scheduled means handed over"
+def _scheduled_means_handed_over(evidence: Evidence) -> Iterator[str]:
     downlinks = [event for event in evidence.downlinks if "xtime" not in event]
     told_us = {(event["station"], event["diid"]): event["t_us"] for event in downlinks}
     scheduled = Counter((event["station"], event["diid"]) for event in downlinks)
@@ -552,45 +519,42 @@ def _scheduled_means_handed_over(evidence: Evidence) -> Broken:
         unseen = seen[key] < scheduled[key] and not evidence.is_blind(key[0], told_us[key])
         if seen[key] > scheduled[key] or unseen:
             yield (
-                rule,
-                (
-                    f"{evidence.name(key[0])}: downlink {key[1]} was scheduled"
-                    f" {scheduled[key]} times and reached the tap {seen[key]} times"
-                ),
+                f"{evidence.name(key[0])}: downlink {key[1]} was scheduled"
+                f" {scheduled[key]} times and reached the tap {seen[key]} times"
             )
 
 
-def _answer_through_the_station_that_heard_it(evidence: Evidence) -> Broken:
+def _answer_through_the_station_that_heard_it(evidence: Evidence) -> Iterator[str]:
     heard = {(reception.station, reception.xtime) for reception in evidence.receptions}
     for station, xtime in evidence.dnmsgs:
         if (station, xtime) not in heard:
-            yield (
-                "answer through the station that heard it",
-                (
-                    f"a downlink for xtime {xtime}, which this station never reported"
-                    f" ({evidence.name(station)})"
-                ),
-            )
+            name = evidence.name(station)
+            yield f"a downlink for xtime {xtime}, which this station never reported ({name})"
 
 
-def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Broken:
+def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Iterator[str]:
     for outcome in evidence.outcomes:
         if outcome["upstream"] != "dropped" and outcome.get("frame_id") not in evidence.sent:
-            yield (
-                "nothing accepted that nobody sent",
-                f"{outcome.get('frame_id', 'unreadable')} went upstream and no device sent it",
-            )
+            yield f"{outcome.get('frame_id', 'unreadable')} went upstream and no device sent it"
 
 
-def _no_downlink_counter_twice(evidence: Evidence) -> Broken:
+def _no_downlink_counter_twice(evidence: Evidence) -> Iterator[str]:
     used: defaultdict[tuple[str, str | None], int] = defaultdict(lambda: -1)
     for event in evidence.downlinks:
         if "f_cnt_down" not in event:
             continue
         session = (event["dev_eui"], event.get("dev_addr"))
         if event["f_cnt_down"] <= used[session]:
-            yield (
-                "no downlink counter twice",
-                f"{session[0]}: FCntDown {event['f_cnt_down']} after {used[session]}",
-            )
+            yield f"{session[0]}: FCntDown {event['f_cnt_down']} after {used[session]}"
         used[session] = max(used[session], event["f_cnt_down"])
+
+
+_LAWS: Mapping[str, Callable[[Evidence], Iterator[str]]] = {
+    "one outcome per reception": _one_outcome_per_reception,
+    "forwarded means published": _forwarded_means_published,
+    "one answer per reception": _one_answer_per_reception,
+    "scheduled means handed over": _scheduled_means_handed_over,
+    "answer through the station that heard it": _answer_through_the_station_that_heard_it,
+    "nothing accepted that nobody sent": _nothing_accepted_that_nobody_sent,
+    "no downlink counter twice": _no_downlink_counter_twice,
+}

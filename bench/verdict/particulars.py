@@ -7,7 +7,7 @@ findings on purpose: what few scenarios expect is looked for only where it is du
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from bench.capture.reading import Event
@@ -78,41 +78,10 @@ def may_be_said(line: str, dnmsgs: Sequence[dict[str, Any]]) -> bool:
     )
 
 
-@dataclass(slots=True)
-class Answers:
-    """What was due in answer to the frames of one case, and what was said, in order.
-
-    `uplinks`: which frame a station told of at which `xtime`.
-    """
-
-    due: list[tuple[str, int, Said]] = field(default_factory=list)
-    said: list[tuple[str, int, Said]] = field(default_factory=list)
-    uplinks: dict[tuple[str, int | None], str] = field(default_factory=dict)
-
-    def expect(self, event: Event) -> None:
-        self.due.append((event["frame_id"], event["n"], event["body"]))
-
-    def read(self, station: str, dnmsg: dict[str, Any]) -> None:
-        if isinstance(dnmsg.get("xtime"), int):
-            self.said.append((station, dnmsg["xtime"], answer_of(dnmsg)))
-
-    def wrong(self) -> list[str]:
-        answers: defaultdict[str, list[Said]] = defaultdict(list)
-        for station, xtime, said in self.said:
-            frame_id = self.uplinks.get((station, xtime))
-            if frame_id is not None:
-                answers[frame_id].append(said)
-        return [
-            f"answer {n} to {frame_id}: {difference}"
-            for frame_id, n, due in self.due
-            for difference in _differences(due, answers[frame_id][n : n + 1])
-        ]
-
-
-def _differences(due: Said, answer: Sequence[Said]) -> list[str]:
-    if not answer:
+def _differences(due: Said, answers: Sequence[Said]) -> list[str]:
+    if not answers:
         return ["none was sent"]
-    [said] = answer
+    said = answers[0]
     return [
         f"expected {name} {_word(value)}, observed {_word(said.get(name))}"
         for name, value in due.items()
@@ -158,45 +127,6 @@ class Which:
         if self.message_id is not None:
             return f"message {self.message_id}"
         return f"{self.dev_eui} FCnt {self.f_cnt}"
-
-
-@dataclass(frozen=True, slots=True)
-class DueEffects:
-    """How many effects, or duplicates ignored `by` a detector; consumer None: of all together."""
-
-    which: Which
-    count: int
-    consumer: str | None = None
-    by: str | None = None
-
-
-@dataclass(slots=True)
-class Effects:
-    """What was due at the consumers of one case, and what was there, as (consumer, id, by)."""
-
-    due: list[DueEffects] = field(default_factory=list)
-    observed: list[tuple[str, str, str | None]] = field(default_factory=list)
-
-    def expect(self, event: Event) -> None:
-        facts = Which.of(event), event["count"], event.get("consumer"), event.get("by")
-        self.due.append(DueEffects(*facts))
-
-    def read(self, event: Event) -> None:
-        self.observed.append((event["consumer"], event["message_id"], event.get("by")))
-
-    def wrong(self) -> list[str]:
-        return [
-            f"{'effects' if due.by is None else f'{due.by} duplicates'} of {due.which}"
-            f" at {due.consumer or 'all consumers'}: expected {due.count}, observed {count}"
-            for due in self.due
-            if (count := self._count(due)) != due.count
-        ]
-
-    def _count(self, due: DueEffects) -> int:
-        return sum(
-            by == due.by and due.consumer in (None, consumer) and due.which.fits(message_id)
-            for consumer, message_id, by in self.observed
-        )
 
 
 TOO_LATE_RULE = "too late"
@@ -250,18 +180,21 @@ def _wrong_windows(rows: Sequence[Event], evidence: Evidence) -> Reasons:
 
 
 def _wrong_answers(rows: Sequence[Event], evidence: Evidence, events: Sequence[Event]) -> Reasons:
-    answers = Answers()
-    for row in rows:
-        answers.expect(row)
-    for heard in evidence.receptions:
-        if heard.frame_id is not None:
-            answers.uplinks[heard.station, heard.xtime] = heard.frame_id
+    told = {(heard.station, heard.xtime): heard.frame_id for heard in evidence.receptions}
+    answers: defaultdict[str | None, list[Said]] = defaultdict(list)
     for event in events if rows else ():
         if event["kind"] == "station.text" and event["direction"] == "down":
             fields = json_of(event["text"])
-            if fields is not None and fields.get("msgtype") == "dnmsg":
-                answers.read(event["station"], fields)
-    return [("LNS", wrong) for wrong in answers.wrong()]
+            if fields is None or fields.get("msgtype") != "dnmsg":
+                continue
+            if isinstance(fields.get("xtime"), int):
+                frame_id = told.get((event["station"], fields["xtime"]))
+                answers[frame_id].append(answer_of(fields))
+    return [
+        ("LNS", f"answer {row['n']} to {row['frame_id']}: {difference}")
+        for row in rows
+        for difference in _differences(row["body"], answers[row["frame_id"]][row["n"] :])
+    ]
 
 
 def _wrong_evictions(rows: Sequence[Event], events: Sequence[Event]) -> Reasons:
@@ -287,14 +220,24 @@ def _wrong_statuses(rows: Sequence[Event], events: Sequence[Event]) -> Reasons:
 
 def wrong_effects(evidence: Evidence, events: Sequence[Event]) -> Reasons:
     """Effects and ignored duplicates at consumers that are not as many as are due."""
-    effects = Effects()
-    for row in evidence.particulars:
-        if row["expect"] in ("effect", "ignored"):
-            effects.expect(row)
-    for event in events:
-        if event["kind"] in ("application.effect", "inbox.ignored"):
-            effects.read(event)
-    return [("application", wrong) for wrong in effects.wrong()]
+    observed = [one for one in events if one["kind"] in ("application.effect", "inbox.ignored")]
+    reasons: Reasons = []
+    for due in evidence.particulars:
+        if due["expect"] not in ("effect", "ignored"):
+            continue
+        which, consumer, by = Which.of(due), due.get("consumer"), due.get("by")
+        count = sum(
+            one.get("by") == by
+            and consumer in (None, one["consumer"])
+            and which.fits(one["message_id"])
+            for one in observed
+        )
+        if count != due["count"]:
+            what = "effects" if by is None else f"{by} duplicates"
+            told = f"expected {due['count']}, observed {count}"
+            where = f"{what} of {which} at {consumer or 'all consumers'}"
+            reasons.append(("application", f"{where}: {told}"))
+    return reasons
 
 
 def _unprovoked(rows: Sequence[Event], evidence: Evidence, events: Sequence[Event]) -> Reasons:

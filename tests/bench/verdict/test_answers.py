@@ -1,8 +1,12 @@
 """What an answer says, octet by octet."""
 
+import json
+
 import pytest
 
-from bench.verdict.particulars import ANSWER_FIELDS, Answers, answer_of
+from bench.capture.reading import Event
+from bench.verdict.expectation import Evidence, Heard, Reasons
+from bench.verdict.particulars import ANSWER_FIELDS, answer_of, wrong_particulars
 
 WINDOWS = {
     "rctx": 1,
@@ -39,26 +43,27 @@ def test_of_anything_else_only_the_message_is_known(pdu: str) -> None:
     assert list(told) == list(ANSWER_FIELDS[6:])
 
 
-def answers(*pdus: str) -> Answers:
-    made = Answers()
-    made.uplinks["west", 7] = FRAME
-    for pdu in pdus:
-        made.read("west", dnmsg(pdu))
-    return made
+def told(station: str, pdu: str) -> Event:
+    text = json.dumps(dnmsg(pdu))
+    return {"kind": "station.text", "direction": "down", "station": station, "text": text}
+
+
+def wrong(due: list[dict[str, object]], *events: Event) -> Reasons:
+    rows: list[Event] = [
+        {"expect": "answer", "frame_id": FRAME, "n": n, "body": body} for n, body in enumerate(due)
+    ]
+    evidence = Evidence(particulars=rows, receptions=[Heard("west", FRAME, 7, 0)])
+    return wrong_particulars(evidence, events)
 
 
 def test_answers_are_compared_in_order() -> None:
-    made = answers("60010000002001000A0B0C0D", "60010000002002000A0B0C0D")
-    for n, f_cnt in enumerate((1, 3, 4)):
-        made.expect({"frame_id": FRAME, "n": n, "body": {"f_cnt": f_cnt, "f_port": None}})
-    assert made.wrong() == [
-        "answer 1 to F: expected f_cnt 3, observed 2",
-        "answer 2 to F: none was sent",
+    sent = told("west", "60010000002001000A0B0C0D"), told("west", "60010000002002000A0B0C0D")
+    assert wrong([{"f_cnt": f_cnt, "f_port": None} for f_cnt in (1, 3, 4)], *sent) == [
+        ("LNS", "answer 1 to F: expected f_cnt 3, observed 2"),
+        ("LNS", "answer 2 to F: none was sent"),
     ]
 
 
 def test_what_answers_nothing_of_this_frame_is_left_alone() -> None:
-    made = answers("60010000002001000A0B0C0D")
-    made.read("east", dnmsg("60010000002009000A0B0C0D"))
-    made.expect({"frame_id": FRAME, "n": 0, "body": {"ack": True}})
-    assert made.wrong() == []
+    sent = told("west", "60010000002001000A0B0C0D"), told("east", "60010000002009000A0B0C0D")
+    assert wrong([{"ack": True}], *sent) == []

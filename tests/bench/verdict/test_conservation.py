@@ -39,7 +39,7 @@ SOFT = "SoftDuplicate forwarded - Suppressed"
 
 
 def rules(events: list[Event]) -> list[str]:
-    return [violation.rule for violation in violations(Evidence.of(events))]
+    return [violation.partition(": ")[0] for violation in violations(Evidence.of(events))]
 
 
 def second_frame(f_cnt_down: int) -> list[Event]:
@@ -158,7 +158,7 @@ def test_a_downlink_counter_may_not_go_back() -> None:
     first = next(event for event in later if event["kind"] == "lns.downlink")
     first["f_cnt_down"] = 7
     [violation] = violations(Evidence.of(later))
-    assert str(violation) == "no downlink counter twice: 70B3D57ED0000001: FCntDown 0 after 7"
+    assert violation == "no downlink counter twice: 70B3D57ED0000001: FCntDown 0 after 7"
 
 
 def test_downlinks_without_a_counter_are_join_accepts() -> None:
@@ -179,7 +179,7 @@ def test_an_acceptance_without_a_name_is_a_finding_and_no_crash() -> None:
 
 def test_a_violation_is_told_with_names_and_numbers() -> None:
     events = good(without=("told east", "published"))
-    assert [str(violation) for violation in violations(Evidence.of(events))] == [
+    assert violations(Evidence.of(events)) == [
         f"one outcome per reception: {FRAME} through east has no outcome",
         "forwarded means published: 70B3D57ED0000001 FCnt 2 through west:"
         " 1 unmarked by outcome, 0 published",
