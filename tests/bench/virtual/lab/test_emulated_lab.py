@@ -192,12 +192,12 @@ def test_a_bench_toml_describes_it_and_its_switches_work(tmp_path: Path) -> None
         assert radio.port and radio.power and radio.reset
         board = Terminal.at(Path(radio.port))
         await board.until(BANNER)
-        await run(bench.power(radio.reset).settings["cycle"])
+        await run(bench.power(radio.reset).settings()["cycle"])
         await board.until(BANNER)
-        await run(bench.power(radio.power).settings["off"])
+        await run(bench.power(radio.power).settings()["off"])
         await board.end()
         assert "dut" not in os.listdir(lab.folder / "dev")
-        await run(bench.power(radio.power).settings["on"])
+        await run(bench.power(radio.power).settings()["on"])
         again = Terminal.at(Path(radio.port))
         await again.until(BANNER)
         assert bench.gateways[0].restart is not None
