@@ -176,22 +176,11 @@ class _Comparing:
         Between processes it may seem to come before the reception, which is noted once it is sent.
         """
         return self._first(
-            lambda event: (
-                event.get("kind") == "lns.outcome"
-                and event.get("station") == heard.station
-                and event.get("frame_id") == heard.frame_id
-                and event.get("xtime") == heard.xtime
-            )
+            "lns.outcome", station=heard.station, frame_id=heard.frame_id, xtime=heard.xtime
         )
 
     def _text_of(self, heard: Heard) -> int | None:
-        return self._first(
-            lambda event: (
-                event.get("kind") == "station.text"
-                and event.get("station") == heard.station
-                and event["t_us"] == heard.t_us
-            )
-        )
+        return self._first("station.text", station=heard.station, t_us=heard.t_us)
 
     def _undelivered(self, station: str, frame_id: str) -> int | None:
         sent = [
@@ -201,27 +190,27 @@ class _Comparing:
         ]
         numbers = {event.get("transmission") for _, event in sent}
         lost = self._first(
-            lambda event: (
-                event.get("kind") == "radio.lost"
-                and event.get("receiver") == station
-                and event.get("transmission") in numbers
-            )
+            "radio.lost", lambda event: event.get("transmission") in numbers, receiver=station
         )
         if lost is not None or not sent:
             return lost
+        place, first = sent[0]
         dropped = self._first(
-            lambda event: (
-                event.get("kind") == "station.text"
-                and event.get("station") == station
-                and event.get("dropped") is True
-                and event["t_us"] >= sent[0][1]["t_us"]
-            )
+            "station.text",
+            lambda event: event["t_us"] >= first["t_us"],
+            station=station,
+            dropped=True,
         )
-        return sent[0][0] if dropped is None else dropped
+        return place if dropped is None else dropped
 
-    def _first(self, fits: Callable[[Event], bool]) -> int | None:
+    def _first(
+        self, kind: str, fits: Callable[[Event], bool] = lambda event: True, **said: object
+    ) -> int | None:
+        """The first place, not found before, of an event of this kind that fits and says this."""
         for place, event in enumerate(self._events):
-            if place not in self._seen and fits(event):
+            if place in self._seen or event.get("kind") != kind:
+                continue
+            if all(event.get(name) == value for name, value in said.items()) and fits(event):
                 self._seen.add(place)
                 return place
         return None
