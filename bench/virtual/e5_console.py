@@ -13,7 +13,16 @@ from typing import Any
 from bench.transmission import Transmission
 from bench.virtual.air import PRIVATE, PUBLIC, Caught, Emission, Modulation, Received
 from bench.virtual.chip_radio import sleep_until
-from bench.virtual.e5_settings import E5Memory, E5Refusal, E5Settings, Error, octets, require, whole
+from bench.virtual.e5_settings import (
+    E5Memory,
+    E5Refusal,
+    E5Settings,
+    Error,
+    hertz,
+    octets,
+    require,
+    whole,
+)
 from bench.virtual.lorawan.air_interface import Downlink, Keys, Lora, Session, last_down
 from bench.virtual.mac import Circuit, Cycle, Mac, MacSettings, Tries
 from bench.virtual.stacks import LORAMAC_44, NEVER_COUNTED
@@ -107,10 +116,8 @@ def _rf_config(words: list[str]) -> RfConfig:
     freq, sf, bandwidth, tx_preamble, rx_preamble, power, *flags = (w.upper() for w in words)
     require(sf in _SPREADING and bandwidth in _BANDWIDTHS and all(f in _ON_OFF for f in flags))
     crc, inverted, public = (_ON_OFF[flag] for flag in flags)
-    mhz, _, rest = freq.partition(".")
-    require((mhz + rest).isdecimal() and len(rest) <= 6)
     modulation = Modulation(
-        freq_hz=int(mhz) * 1_000_000 + int(rest.ljust(6, "0")),
+        freq_hz=hertz(freq),
         sf=int(sf[2:]),
         bw_hz=int(bandwidth) * 1000,
         inverted=inverted,

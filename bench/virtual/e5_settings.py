@@ -232,11 +232,11 @@ class E5Settings:
         if len(words) == 1:
             require(number < len(known))
         elif number < len(known):
-            require(_hertz(words[1]) == known[number].freq_hz)  # the channels of the plan are fixed
+            require(hertz(words[1]) == known[number].freq_hz)  # the channels of the plan are fixed
         else:
-            self._memory.put(freqs_hz={**self._memory.get("freqs_hz"), number: _hertz(words[1])})
+            self._memory.put(freqs_hz={**self._memory.get("freqs_hz"), number: hertz(words[1])})
             self.changed("channels")
-            return [f"{number},{_hertz(words[1])},DR0,DR5"]
+            return [f"{number},{hertz(words[1])},DR0,DR5"]
         channel = known[number]
         return [f"{number},{channel.freq_hz},DR{channel.drs[0]},DR{channel.drs[-1]}"]
 
@@ -264,7 +264,7 @@ class E5Settings:
         if text:
             freq, _, dr = text.upper().partition(",")
             known = len(self._memory.plan.data_rates) - 1
-            self._memory.put(rx2=[_hertz(freq), whole(dr.strip().removeprefix("DR"), 0, known)])
+            self._memory.put(rx2=[hertz(freq), whole(dr.strip().removeprefix("DR"), 0, known)])
             self.changed("rx2")
         settings = self._memory.mac_settings()
         return [f"{settings.rx2_freq_hz},DR{settings.rx2_dr}"]
@@ -286,7 +286,8 @@ class E5Settings:
         return [text.upper()]
 
 
-def _hertz(text: str) -> int:
+def hertz(text: str) -> int:
+    """A frequency in MHz, with at most six digits behind the point; E5Refusal."""
     whole_mhz, _, rest = text.strip().partition(".")
     if not (whole_mhz + rest).isdecimal() or len(rest) > 6:
         raise E5Refusal(Error.PARAMETERS)

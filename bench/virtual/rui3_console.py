@@ -35,9 +35,15 @@ _ZEROES_MAC = ("DEVADDR", "NWKSKEY", "APPSKEY")
 _RESET_BY_BAND = ("DR", "TXP", "MASK", "CHS")
 _CHANNELS_PER_BIT = 8
 _WIDE = 64  # the number of the first wide channel
-Special = tuple[
-    Callable[[], str] | None, Callable[[str], Status] | None, Callable[[], Status] | None
-]
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A command that is no value: how it is read, written, and carried out without argument."""
+
+    read: Callable[[], str] | None = None
+    write: Callable[[str], Status] | None = None
+    run: Callable[[], Status] | None = None
 
 
 class Rui3Network:
@@ -61,16 +67,16 @@ class Rui3Network:
         self.join = Rui3Join(circuit, memory, version, self.traffic)
         self.join.begin_fixed_session = self._begin_fixed_session
         traffic = self.traffic
-        self.actions: dict[str, Special] = {
-            "JOIN": (self.join.told, self.join.write, self.join.run),
-            "SEND": (None, traffic.send, None),
-            "RECV": (traffic.take_received, None, None),
-            "NJS": (lambda: str(int(self.mac.session is not None)), None, None),
-            "CFS": (lambda: str(int(traffic.acknowledged)), None, None),
-            "NETID": (lambda: getattr(self.mac.session, "net_id", "000000"), None, None),
-            "RSSI": (lambda: str(traffic.last_rssi_dbm), None, None),
-            "SNR": (lambda: str(traffic.last_snr_db), None, None),
-        }  # fmt: skip
+        self.actions = {
+            "JOIN": Action(self.join.told, self.join.write, self.join.run),
+            "SEND": Action(write=traffic.send),
+            "RECV": Action(traffic.take_received),
+            "NJS": Action(lambda: str(int(self.mac.session is not None))),
+            "CFS": Action(lambda: str(int(traffic.acknowledged))),
+            "NETID": Action(lambda: getattr(self.mac.session, "net_id", "000000")),
+            "RSSI": Action(lambda: str(traffic.last_rssi_dbm)),
+            "SNR": Action(lambda: str(traffic.last_snr_db)),
+        }
 
     def forget_session(self) -> None:
         """Lose what is not in the flash: a fixed session begins anew, another is gone."""
@@ -262,10 +268,10 @@ class Rui3P2p:
         self._receiving = 0
         self._receivings = 0
         circuit.raw.unasked = self._caught
-        self.actions: dict[str, Special] = {
-            "P2P": (lambda: ":".join(map(self.get, _IN_ONE)), self._set_all, None),
-            "PSEND": (None, self._send, None),
-            "PRECV": (lambda: f"P2P_RX_{'ON' if self._receiving else 'OFF'}", self._receive, None),
+        self.actions = {
+            "P2P": Action(lambda: ":".join(map(self.get, _IN_ONE)), self._set_all),
+            "PSEND": Action(write=self._send),
+            "PRECV": Action(lambda: f"P2P_RX_{'ON' if self._receiving else 'OFF'}", self._receive),
         }
 
     def get(self, name: str) -> str:
@@ -378,15 +384,6 @@ _MODES = {0: "LoRa P2P.", 1: "LoRaWAN.", 2: "FSK."}
 _CLASS_B = frozenset(("PGSLOT", "BFREQ", "BTIME", "BGW"))
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """A command that is no value: how it is read, written, and carried out without argument."""
-
-    read: Callable[[], str] | None = None
-    write: Callable[[str], Status] | None = None
-    run: Callable[[], Status] | None = None
-
-
 class Rui3:
     """The command line of one board from a boot to the next; remembers a line that has no end."""
 
@@ -495,9 +492,8 @@ class Rui3:
         part = self.network or self._p2p
         if part is None:
             return None
-        special = part.actions.get(name)
-        if special is not None:
-            return Action(*special)
+        if name in part.actions:
+            return part.actions[name]
         if name in NETWORK or name in P2P:
             return Action(lambda: part.get(name), lambda value: part.set(name, value))
         return None
