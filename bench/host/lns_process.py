@@ -25,6 +25,7 @@ from msgspec.structs import asdict
 
 import lns
 from bench.capture.reading import CaptureFollower, Event
+from bench.certificates import write_secret
 from bench.host.program import (
     LOOPBACK,
     STOP_S,
@@ -208,7 +209,7 @@ class Valkey(PolledListener):
             lines.append(f'requirepass "{quoted}"')
         lines += self._lines
         config = self._folder / "valkey.conf"
-        _write_private(config, "\n".join(lines) + "\n")
+        write_secret(config, ("\n".join(lines) + "\n").encode())
         self.launch([self._program, str(config)])
 
     def _is_ready(self) -> bool:
@@ -371,14 +372,9 @@ class LnsProcess(Listener):
         own = {"devices": "devices.toml", "listen": f"{host}:{self.port}"}
         settings = {**self.settings, "lns": {**self.settings.get("lns", {}), **own}}
         self.folder.mkdir(parents=True, exist_ok=True)
-        _write_private(self.folder / "lns.toml", toml_text(settings))
-        _write_private(self.folder / "devices.toml", toml_text({"device": self.devices}))
-
-
-def _write_private(file: Path, text: str) -> None:
-    file.unlink(missing_ok=True)
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-        stream.write(text)
+        write_secret(self.folder / "lns.toml", toml_text(settings).encode())
+        devices = toml_text({"device": self.devices})
+        write_secret(self.folder / "devices.toml", devices.encode())
 
 
 def source_folder() -> str:
