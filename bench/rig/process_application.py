@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Set
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import bench
 from bench.capture import Record
@@ -37,43 +37,36 @@ _SUBSCRIBED = " brings "
 _REFUSED = "was created"
 
 
-class OwnBroker:
+class OwnBroker(Mosquitto):
     """A real broker with its files in `folder`, and the bench as one of its subscribers.
 
-    `watch` is told of each of its processes.
+    `watch` is told of each of its processes. What it has acknowledged outlives them, on the disk.
     """
 
     def __init__(self, folder: Path, record: Record, watch: Callable[[Program], None]) -> None:
+        super().__init__(folder)
         self.folder = folder
-        self._mosquitto = Mosquitto(folder)
         self._watch = watch
         self._witness = Witness(record)
         self._injected: Counter[tuple[str, bytes]] = Counter()
         self._over = asyncio.Event()
         self._hearing: asyncio.Task[None] | None = None
 
-    @property
-    def port(self) -> int:
-        return self._mosquitto.port
-
-    async def begin(self, tasks: asyncio.TaskGroup) -> None:
+    async def open(self, tasks: asyncio.TaskGroup) -> None:
         """Start it and hear every message from now on; HostError."""
         await self.start()
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._hearing = tasks.create_task(self._hear(begun))
         await begun
 
-    async def stop(self) -> None:
-        """End it; it keeps on the disk what it has acknowledged."""
-        await self._mosquitto.stop()
-
-    async def start(self) -> None:
-        await self._mosquitto.start()
-        self._watch(self._mosquitto)
+    async def start(self) -> Self:
+        await super().start()
+        self._watch(self)
+        return self
 
     async def post(self, topic: str, body: bytes) -> None:
         """Publish something as an application does; BrokerLost."""
-        await post(broker(self._mosquitto.url), topic, body)
+        await post(broker(self.url), topic, body)
 
     async def inject(self, topic: str, body: dict[str, object]) -> None:
         """Publish one message of the bench; BrokerLost."""
@@ -85,10 +78,10 @@ class OwnBroker:
         self._over.set()
         if self._hearing is not None:
             await asyncio.wait({self._hearing})
-        await self._mosquitto.stop()
+        await self.stop()
 
     async def _hear(self, begun: "asyncio.Future[None]") -> None:
-        place = broker(self._mosquitto.url)
+        place = broker(self.url)
         async with AsyncExitStack() as keep:
             for number, topic in enumerate(_TOPICS):
                 one = Subscription(
@@ -318,7 +311,7 @@ class ProcessApplication(Application):
             return
         folder = self._bench.new_folder("broker")
         self._broker = OwnBroker(folder, self._setup.record, self._bench.watch)
-        await self._broker.begin(self._setup.tasks)
+        await self._broker.open(self._setup.tasks)
         if any(consumer.settings.store for consumer in self._consumers.values()):
             self._inbox_store = await self._bench.new_store()
             if self._inbox_store is None:
