@@ -106,10 +106,10 @@ def healthy(
     NotReady with all that is wrong.
     """
     try:
-        health = check(inventory, tell, well)
+        warnings = check(inventory, tell, well)
     except HostError as error:
         raise NotReady(str(error)) from None
-    for warning in health.warnings:
+    for warning in warnings:
         tell(f"warning: {warning}")
 
 

@@ -12,7 +12,6 @@ from contextlib import (
     nullcontext,
     suppress,
 )
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -317,24 +316,16 @@ TRIES = 3
 """Frames that a board sends until every gateway has heard one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """What a bench says of itself: a line for each board and gateway, and what is worth a look."""
-
-    lines: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-
 def check(
     inventory: Inventory,
     tell: Callable[[str], None],
     well: Callable[[str], None] = lambda name: None,
-) -> Health:
+) -> tuple[str, ...]:
     """Open the bench, let every board be heard by every gateway, and read powers back.
 
-    `tell` is told each line as it is known, `well` each board that every gateway has heard, and
-    each gateway that has heard every board. HostError with everything that is wrong, also when
-    somebody else uses the bench.
+    Returns what is worth a look. `tell` is told each line as it is known, `well` each board that
+    every gateway has heard, and each gateway that has heard every board. HostError with everything
+    that is wrong, also when somebody else uses the bench.
     """
     with _locked(inventory), tempfile.TemporaryDirectory(prefix="lorabench-health-") as folder:
         return asyncio.run(_check(inventory, Path(folder), tell, well))
@@ -342,22 +333,16 @@ def check(
 
 async def _check(
     inventory: Inventory, folder: Path, tell: Callable[[str], None], well: Callable[[str], None]
-) -> Health:
+) -> tuple[str, ...]:
     capture = Capture(folder, "health", now_us, buffered=True)
-    lines: list[str] = []
     troubles: list[str] = []
-
-    def note(line: str) -> None:
-        lines.append(line)
-        tell(line)
-
     try:
         async with HardwareBench(capture, inventory, retention_us=RETENTION_S * 1_000_000) as bench:
             for name in bench.gateways.switchboards:
-                note(f"gateway {name}: connected, its radio runs")
+                tell(f"gateway {name}: connected, its radio runs")
             for board in bench.boards.values():
                 try:
-                    note(await _look_at(board, bench))
+                    tell(await _look_at(board, bench))
                 except (*DEVICE_ERRORS, HostError) as error:
                     troubles.append(str(error))
                 missing = sorted(set(bench.gateways.switchboards) - board.heard_by)
@@ -378,7 +363,7 @@ async def _check(
         capture.close()
     if troubles:
         raise BenchUnfit("\n".join(["the bench is not fit:", *troubles]))
-    return Health(tuple(lines), warnings)
+    return warnings
 
 
 async def _look_at(board: LabBoard, bench: HardwareBench) -> str:
