@@ -687,3 +687,19 @@ async def test_the_seventeenth_counter_with_copies_takes_no_number_from_the_firs
     rig.expect(first, FIRST + COPY * 2, first="west", copy="east")
     for frame in others:
         rig.expect(frame, FIRST + COPY, first="west", copy="east")
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_late_copy_of_a_life_before_has_a_number_behind_fifteen_others(rig):
+    """The device has begun again since: so much of the life before may still be on its way."""
+    device = rig.provision("relaxed", f_cnt=9)
+    before = [
+        await hear(rig, device, "west", "east", f_cnt=f_cnt, after=milliseconds(500))
+        for f_cnt in range(9, 26)
+    ]
+    begun = await hear(rig, device, "west", f_cnt=0)
+    await tell(rig, before[1], "east")
+    rig.expect(before[1], FIRST + COPY * 2, first="west", copy="east")
+    for frame in (before[0], *before[2:]):
+        rig.expect(frame, FIRST + COPY, first="west", copy="east")
+    rig.expect(begun, FIRST, first="west")

@@ -22,6 +22,8 @@ _UNDISTURBING = ("tap", "air", "clock")
 _REPEATED = (None, "ResubmissionSuppressed")
 """The reasons of a frame that was heard before and may be answered once more."""
 REPEATS_MAX = 3
+COPIED_MAX = 16
+"""Of so many counters the copies are counted, besides those of first messages."""
 _FIRST, _AGAIN = "NonDuplicate", "DuplicateDueToResubmission"
 
 
@@ -124,10 +126,13 @@ class StoreInspection:
         """What a store has that it ought not to have, and the other way round."""
         for one in kept:
             for session in one.sessions:
+                check = _check(f"{one.dev_eui}, {session.dev_addr}")
                 if max(session.resubmissions.values(), default=0) > REPEATS_MAX:
-                    check = _check(f"{one.dev_eui}, {session.dev_addr}")
                     many = dict(session.resubmissions)
                     yield check.wrong("repeated answers", f"{REPEATS_MAX} of a counter", many)
+                copied = sum(f_cnt > 1 for f_cnt in session.copies)
+                if copied > COPIED_MAX:
+                    yield check.wrong("counters with copies", f"{COPIED_MAX} at most", copied)
         for one in kept if self._is_sure else ():
             device = devices.get(one.dev_eui)
             if device is None:

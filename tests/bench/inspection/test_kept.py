@@ -78,6 +78,15 @@ def test_no_counter_has_more_than_three_repeated_answers_whatever_was_disturbed(
         assert wrong(replace(KEPT, sessions=(session,)), [*STORY, restart]) == told
 
 
+def test_copies_are_counted_of_the_first_messages_and_of_sixteen_counters_more() -> None:
+    sixteen = {0: 1, 1: 1, **dict.fromkeys(range(2, 17), 1), 11: 2, 17: 1}
+    for copies, told in (
+        (sixteen, []),
+        ({**sixteen, 18: 1}, ["counters with copies: expected 16 at most, observed 17"]),
+    ):
+        assert wrong(replace(KEPT, sessions=(replace(SESSION, copies=copies),))) == told
+
+
 def test_a_dev_nonce_that_is_not_kept_is_told() -> None:
     found = wrong(replace(KEPT, dev_nonces=frozenset()))
     assert found == ["DevNonces: expected [7], observed []"]
