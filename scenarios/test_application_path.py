@@ -9,7 +9,7 @@ import pytest
 from bench.clock import seconds
 from bench.verdict.expectation import Table
 from lns.dedup.strategy import Strategy
-from scenarios.words import COPY, ELSEWHERE, FIRST, REFUSED
+from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST, REFUSED, TOO_LATE
 
 AGAIN_AFTER_A_CRASH = Table("""
     strategy kind        | again
@@ -267,19 +267,39 @@ async def test_nothing_is_answered_that_a_full_disk_did_not_take(rig, strategy, 
 
 
 @pytest.mark.requires("virtual time")
-@pytest.mark.parametrize("earlier", [0, 300])
-async def test_frames_that_wait_keep_a_station_from_nothing_else(rig, earlier):
-    """They wait for the application; of more than 256 some are read when others are done."""
+async def test_frames_that_wait_keep_a_station_from_nothing_else(rig):
+    """They wait for the application."""
     rig.only("west")
+    rig.delay_upstream(seconds(9), messages=20)
     frames = []
-    for count in (earlier, 20):
-        rig.delay_upstream(seconds(9), messages=count)
-        for _ in range(count):
-            frames.append(await rig.craft(rig.alpha))
-            await rig.say(rig.told(frames[-1], by="west"), by="west")
-        await rig.wait(seconds(1 if count == 20 else 20))
+    for _ in range(20):
+        frames.append(await rig.craft(rig.alpha))
+        await rig.say(rig.told(frames[-1], by="west"), by="west")
     frames.append(await rig.charlie.send(confirmed=True))
     await rig.wait(seconds(9))
     for frame in frames:
         rig.expect(frame, FIRST, first="west")
     rig.expect_reply(frames[-1])
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("copies", [255, 256])
+async def test_a_station_is_read_while_fewer_than_256_of_its_frames_wait(rig, copies):
+    """They wait for what becomes of a frame; more are read when these are done, and wait anew."""
+    rig.only("west")
+    frames, asking = [], []
+    for count in (copies, 1):
+        rig.delay_upstream(seconds(9))
+        frames.append(await rig.craft(rig.alpha))
+        text = rig.told(frames[-1], by="west")
+        for _ in range(count):
+            await rig.say(text, by="west")
+        asking.append(await rig.charlie.send(confirmed=True))
+        await rig.wait(seconds(9))
+    in_time = asking if copies == 255 else asking[1:]
+    rig.expect(frames[0], FIRST + AGAIN * (copies - 1), first="west", again="west")
+    rig.expect(frames[1], FIRST, first="west")
+    for uplink in asking:
+        rig.expect(uplink, FIRST if uplink in in_time else TOO_LATE, first="west")
+    for uplink in in_time:
+        rig.expect_reply(uplink)
