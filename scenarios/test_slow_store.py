@@ -21,6 +21,11 @@ OLD = Table("""
     *        *           | NonDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
 
+OLD_COPY = Table("""
+    strategy kind        | copy
+    *        unconfirmed | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+
 # --- a store that is there, and no help -------------------------------------------------------
 
 
@@ -330,6 +335,23 @@ async def test_what_the_other_server_has_told_of_is_heard_for_the_first_time(rig
     rig.expect(newest, OWNED + UNVERIFIED, owned="west", unverified="east")
     for frame in (before, after):
         rig.expect(frame, OWNED + LOST, owned="west", lost="east")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+@pytest.mark.parametrize("later", [milliseconds(50), seconds(1)])
+async def test_a_copy_of_what_was_refused_as_too_far_waits_for_its_first_one_alone(rig, later):
+    """That was looked up, and the copy is as far: what level 1 has seen, nobody asks about."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    far = await rig.craft(device, f_cnt=20_000)
+    rig.slow_store(milliseconds(150), "lns-a")
+    await tell(rig, far, "west")
+    await rig.wait(later)
+    await tell(rig, far, "east")
+    await rig.wait(seconds(1))
+    await rig.restore_store("lns-a")
+    rig.expect(far, OLD + OLD_COPY, old="west", copy="east")
 
 
 @pytest.mark.requires("virtual time")

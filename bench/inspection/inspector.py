@@ -16,7 +16,7 @@ from bench.inspection.accounts import OF_LINKS, Accounts, Told
 from bench.inspection.class_c import ClassC, is_quiet
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
-from bench.inspection.outcome import forgotten, outcome, unreadable
+from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
 from bench.inspection.router_config import misspelt, router_config
 from bench.inspection.server_time import ServerTime
 from bench.verdict.expectation import LINK, Evidence, without_signal
@@ -61,7 +61,7 @@ class Inspector:
         self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins
         self._frame_names = message.Names()
-        self._numbers = message.Numbers()
+        self._numbers, self._decided = message.Numbers(), Decided()
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, addresses, began)
@@ -427,6 +427,9 @@ class Inspector:
         sender = self._sender(uplink)
         strategy = self._strategies.get(sender.device.dev_eui) if sender else None
         self._found += outcome(event, uplink, sender, strategy, check)
+        if self._time.is_simulated:
+            told_us = max(one.t_us for one in heard if one.frame_id == event["frame_id"])
+            self._found += self._decided.compare(event, told_us, check)
 
     # --- what the application gets ----------------------------------------------------------------
 

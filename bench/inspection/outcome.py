@@ -17,6 +17,9 @@ from bench.virtual.lorawan.join_frames import JoinRequest
 _FORGOTTEN = re.compile(r"[0-9A-F]{16}:([0-9A-F]{8}|[0-9A-F]{16}):[0-9]+")
 _SILENCE_ERROR_US = 300_000
 """By how much a silence may differ from what passed at the taps."""
+_AT_ONCE_US = 10_000
+"""By then a server that waits for nothing has said what became of a text."""
+_COPIES, _REFUSED = ("Duplicate", "SoftDuplicate"), ("Duplicate", "InvalidFrameCounter")
 _NAMELESS = ("UnknownDevice", "MicMismatch")
 """Refused before anybody knew who had sent it."""
 
@@ -54,6 +57,26 @@ def outcome(
             due["f_cnt"] = sender.f_cnt
     for name, value in due.items():
         yield from check.same(name, _plain(value), _plain(told.get(name)))
+
+
+class Decided:
+    """When each server has said what became of the copy of a frame that came before its others.
+
+    One that goes nowhere then waits for nothing: no store is asked about what level 1 has seen.
+    """
+
+    def __init__(self) -> None:
+        self._since_us: dict[tuple[str, str], int] = {}
+
+    def compare(self, event: Event, told_us: int, check: Scrutiny) -> Iterator[Found]:
+        """What is wrong in when an outcome is told, whose frame its station told at `told_us`."""
+        frame, t_us = (event["lns"], event["frame_id"]), int(event["t_us"])
+        if event.get("status") not in _COPIES:
+            self._since_us[frame] = t_us
+        elif event.get("reason") in _REFUSED:
+            late_us = t_us - max(told_us, self._since_us.get(frame, t_us))
+            if late_us > _AT_ONCE_US:
+                yield check.wrong("told", "at once", f"{late_us // 1000} ms later")
 
 
 def unreadable(told: Mapping[str, Any], check: Scrutiny) -> Iterator[Found]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
-from bench.inspection.outcome import forgotten, outcome
+from bench.inspection.outcome import Decided, forgotten, outcome
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
@@ -101,3 +101,26 @@ def test_what_is_forgotten_is_named_with_its_silence(
     event: dict[str, Any] = {"t_us": 60_000_000, "key": key, "silent_us": silent_us}
     found = forgotten(event, [heard(DATA), heard(JOIN)])
     assert [one.text.split(": ")[1] for one in found] == wrong
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "t_us", "told"),
+    [
+        ("SoftDuplicate", "InvalidFrameCounter", 710_000, []),
+        ("SoftDuplicate", "InvalidFrameCounter", 710_001, ["expected at once, observed 10 ms"]),
+        ("Duplicate", "Duplicate", 850_000, ["expected at once, observed 150 ms"]),
+        ("SoftDuplicate", None, 850_000, []),
+        ("DuplicateDueToResubmission", "InvalidFrameCounter", 850_000, []),
+    ],
+)
+def test_a_copy_that_goes_nowhere_waits_for_its_first_one_alone(
+    status: str, reason: str | None, t_us: int, told: list[str]
+) -> None:
+    frame = {"kind": "lns.outcome", "lns": "lns-a", "frame_id": "26000001:10:01020304"}
+    first = {**frame, "t_us": 700_000, "status": "NonDuplicate", "reason": None}
+    copy = {**frame, "t_us": t_us, "status": status, "reason": reason}
+    decided = Decided()
+    assert list(decided.compare(first, 0, CHECK)) == []
+    found = [one.text.partition("told: ")[2] for one in decided.compare(copy, 100_000, CHECK)]
+    assert [text.removesuffix(" later") for text in found] == told
+    assert list(Decided().compare(copy, 100_000, CHECK)) == []
