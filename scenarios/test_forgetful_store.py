@@ -8,6 +8,7 @@ from bench.virtual import crafted
 from scenarios.telling import hear, tell
 from scenarios.words import (
     AGAIN,
+    COPY,
     EXPIRED,
     FIRST,
     LOST,
@@ -28,6 +29,10 @@ DROPPED = Table("""
 REFUSED = Table("""
     strategy kind        | refused
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+LIMIT = Table("""
+    strategy kind        | limit
+    *        confirmed   | NonDuplicate dropped(ResubmissionLimit) Suppressed NotAsked
 """)
 LOST_ALONE = Table("""
     strategy kind        | alone
@@ -149,6 +154,7 @@ async def test_who_has_missed_thousands_takes_no_counter_that_a_device_refuses(r
     after = await hear(rig, device, "north", f_cnt=10 + 16_000, confirmed=True)
     rig.expect(before, OWNED, owned="north")
     rig.expect(after, OWNED, owned="north")
+    rig.expect_answer(after, f_cnt=1 + 4_096)
 
 
 async def test_frames_that_nobody_takes_leave_no_downlink_counter_out(rig):
@@ -251,6 +257,44 @@ async def test_which_bytes_had_a_counter_is_known_without_the_store(rig):
     rig.expect_upstream(one, through="west", removeDuplicatesKey=key)
     name = f"{key}.{two.phy[-4:].hex().upper()}"
     rig.expect_upstream(two, through="east", removeDuplicatesKey=name)
+
+
+@pytest.mark.fault("store", "away")
+async def test_a_counter_that_was_kept_without_its_bytes_is_that_of_whoever_repeats_it(rig):
+    """Nobody says what frame it was: that has its name, and no other one."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("veteran", f_cnt=10, relaxed_f_cnt=False)
+    await rig.start()
+    rig.cut_store()
+    again = await hear(rig, device, "west", f_cnt=9, confirmed=True)
+    rig.expect(again, UNVERIFIED, unverified="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-9"
+    rig.expect_upstream(again, through="west", removeDuplicatesKey=key)
+
+
+@pytest.mark.fault("store", "slow")
+@pytest.mark.fault("lns", "restart")
+async def test_what_a_server_keeps_late_takes_nothing_from_what_others_have_kept(rig):
+    """It has heard an older frame alone: the newest one has had its answers, and its copy an id."""
+    rig.put_on("lns-b", "north")
+    device, south = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False), rig.station("south")
+    before = await hear(rig, device, "west", "north")
+    late, frame = await rig.craft(device), await rig.craft(device, confirmed=True)
+    for stations in (("west", "east"), ("west",), ("west",), ("west",)):
+        await tell(rig, frame, *stations)
+        await rig.wait(seconds(3))
+    rig.slow_store(milliseconds(400), "lns-b")
+    await tell(rig, late, "north")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-b")
+    await rig.restart_lns()
+    await tell(rig, frame, "west", "south")
+    rig.expect(before, OWNED + LOST, owned="west", lost="north")
+    rig.expect(late, UNVERIFIED, unverified="north")
+    due = OWNED + COPY + AGAIN * 3 + LIMIT + COPY
+    rig.expect(frame, due, owned="west", copy=("east", "south"), again="west", limit="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-12"
+    rig.expect_upstream(frame, through="south", messageId=f"{key}-{south.eui}-5")
 
 
 @pytest.mark.requires("own store")

@@ -270,6 +270,24 @@ async def test_a_grant_to_repeat_counts_after_a_restart(rig):
         rig.expect(frame, FIRST, first="west")
 
 
+async def test_a_life_that_goes_on_is_told_again_how_often_to_send(rig):
+    """The device has been told in that life and in the one that began since; it may have restarted.
+
+    Nobody knows which of the two it remembers.
+    """
+    device = rig.provision("repeating", f_cnt=500, nb_trans=2)
+    granted = {"adr": True, "f_opts": b"\x03\x07"}
+    for f_cnt, facts, due in (
+        (500, {"adr": True}, WITH_DOWNLINK),
+        (501, granted, FIRST),
+        (0, {"adr": True}, WITH_DOWNLINK),
+        (1, granted, FIRST),
+        (502, {"adr": True}, WITH_DOWNLINK),
+    ):
+        frame = await hear(rig, device, "west", f_cnt=f_cnt, **facts)
+        rig.expect(frame, due, first="west")
+
+
 async def test_strangers_who_were_looked_up_keep_nobody_from_it(rig):
     """The store was asked about sixty-five frames of nobody, one after the other."""
     rig.put_on("lns-b", "east")
@@ -289,18 +307,18 @@ async def test_strangers_who_were_looked_up_keep_nobody_from_it(rig):
 async def test_strangers_of_one_station_keep_no_other_one_from_the_store(rig):
     """Sixty-four are asked about at once through west; what east tells is looked up beside them.
 
-    The last of those sixty-four is no stranger.
+    The last of those sixty-four is no stranger, nor is the next one, which nobody asks about.
     """
     rig.put_on("lns-b", "north")
     device = rig.provision("new", activation="otaa")
-    last = rig.provision("last", activation="otaa")
-    strangers = [rig.provision(f"stranger-{n}", known=False, f_cnt=10) for n in range(65)]
+    last, next_one = [rig.provision(name, activation="otaa") for name in ("last", "next")]
+    strangers = [rig.provision(f"stranger-{n}", known=False, f_cnt=10) for n in range(64)]
     rig.only("north")
-    joins = [await one.join() for one in (device, last)]
-    frame, found = await rig.craft(device), await rig.craft(last)
+    joins = [await one.join() for one in (device, last, next_one)]
+    frame, found, missed = [await rig.craft(one) for one in (device, last, next_one)]
     strange = [await rig.craft(one) for one in strangers]
     rig.slow_store(milliseconds(100), "lns-a")
-    for one in (*strange[:63], found, *strange[63:]):
+    for one in (*strange[:63], found, missed, strange[63]):
         await rig.say(rig.told(one, by="west"), by="west")
         await rig.wait(milliseconds(1))
     await rig.wait(milliseconds(20))
@@ -311,7 +329,7 @@ async def test_strangers_of_one_station_keep_no_other_one_from_the_store(rig):
         rig.expect(join, FIRST, first="north")
     rig.expect(frame, FIRST, first="east")
     rig.expect(found, FIRST, first="west")
-    for one in strange:
+    for one in (missed, *strange):
         rig.expect(one, STRANGE, strange="west")
 
 
