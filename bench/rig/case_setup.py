@@ -56,6 +56,7 @@ class CaseSetup:
         self.retention_us = retention_us
         self.entries_max = 1_000_000
         self.on_outage = OnOutage.OPEN
+        self.on_disk = False
         self.retimed = retimed
         self.devices: dict[str, CaseDevice] = {}
         self.stations: dict[str, CaseStation] = {}

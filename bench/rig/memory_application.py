@@ -1,7 +1,8 @@
 """Consumers of this process: how does each message have its effect, and what does it leave?"""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -22,7 +23,7 @@ from lns.delivery import ConfigurationError, Incoming
 from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, topic_of
 from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream
 from lns.delivery.inbox import Event, Figures, Inbox, figures_of
-from lns.store.inbox_store import InboxStore, MemoryInboxStore, Transaction
+from lns.store.inbox_store import InboxStore, MemoryInboxStore, SqliteInboxStore, Transaction
 
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
 CRASHES = ("effect", "commit", "ack")
@@ -152,7 +153,7 @@ class MemoryConsumer(Consumer):
     def __init__(
         self,
         settings: ConsumerSettings,
-        store: InboxStore,
+        opened: Callable[[], Awaitable[InboxStore]],
         broker: MemoryBroker,
         setup: CaseSetup,
         utc_us: Callable[[], int],
@@ -160,7 +161,7 @@ class MemoryConsumer(Consumer):
     ) -> None:
         self.settings = settings
         self._books = books
-        self._store = store
+        self._opened = opened
         self._broker = broker
         self._setup = setup
         self._utc_us = utc_us
@@ -184,7 +185,7 @@ class MemoryConsumer(Consumer):
         except EffectUnavailable as error:
             raise ConsumerDied(f"consumer {self.settings.name} ended: {error}") from error
         inbox = Inbox(
-            self._store, self._lines, self.settings.detectors(self._oldest_said_us),
+            await self._opened(), self._lines, self.settings.detectors(self._oldest_said_us),
             on_event=self._tell, utc_us=self._utc_us,
         )  # fmt: skip
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -353,15 +354,15 @@ class MemoryApplication(Application):
         self._broker = broker
         self._outboxes = outboxes
         self._utc_us = utc_us
-        self._inboxes: dict[str, MemoryInboxStore] = {}
+        self._inboxes: dict[str, InboxStore] = {}
+        self._folder: Path | None = None
         self._books: dict[str, ConsumerBooks] = {}
         self._consumers: dict[str, MemoryConsumer] = {}
 
     def new_consumer(self, settings: ConsumerSettings) -> Consumer:
         name = settings.store or settings.name
-        store = self._inboxes.setdefault(name, MemoryInboxStore())
-        books = self._books.setdefault(name, ConsumerBooks())
-        new = MemoryConsumer(settings, store, self._broker, self._setup, self._utc_us, books)
+        opened, books = partial(self._store, name), self._books.setdefault(name, ConsumerBooks())
+        new = MemoryConsumer(settings, opened, self._broker, self._setup, self._utc_us, books)
         self._consumers[settings.name] = new
         return new
 
@@ -391,10 +392,11 @@ class MemoryApplication(Application):
 
     async def end(self) -> None:
         for name, books in self._books.items():
-            seen = await figures_of(self._inboxes[name])
+            store = await self._store(name)
+            seen = await figures_of(store)
             ids = seen.remembered[Detector.WINDOW].count
             remembered = books.remembered(ids, self._utc_us())
-            numbers = (await self._inboxes[name].summary()).numbers
+            numbers = (await store.summary()).numbers
             kept = books.kept(known_us(numbers))
             keys = seen.remembered[Detector.KEY].count
             by_key = books.remembered_keys(keys, self._utc_us())
@@ -402,4 +404,19 @@ class MemoryApplication(Application):
                 self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
         for one in self._consumers.values():
             await one.end()
+        for store in self._inboxes.values():
+            await store.close()
+        if self._folder is not None:
+            rmtree(self._folder)
         await self._outboxes.end()
+
+    async def _store(self, name: str) -> InboxStore:
+        """What a consumer that starts has: on a disk, what can be read there."""
+        if not self._setup.on_disk:
+            return self._inboxes.setdefault(name, MemoryInboxStore())
+        if self._folder is None:
+            self._folder = Path(mkdtemp(prefix="lorabench-inbox-", dir=memory_of_this_host()))
+        if name in self._inboxes:
+            await self._inboxes[name].close()
+        opened = self._inboxes[name] = SqliteInboxStore(self._folder / name)
+        return opened

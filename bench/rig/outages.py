@@ -50,6 +50,12 @@ class Outages:
         self.setup.before_start(f"on_outage {word!r}")
         self.setup.on_outage = OnOutage(word)
 
+    @needs(Item.VIRTUAL_TIME)
+    def keep_on_disk(self) -> None:
+        """Let a network server that is alone keep what it knows in a file; before the first act."""
+        self.setup.before_start("what is kept on the disk")
+        self.setup.on_disk = True
+
     async def restart_lns(self, *, f_cnt_up: int | None = None, lns: str = LNS) -> None:
         """Restart a network server; what it had in memory only is gone.
 

@@ -299,6 +299,7 @@ class Rig(Expectations):
     # --- what goes wrong with servers and store ---------------------------------------------------
 
     on_outage = verb("outages", Outages.on_outage)
+    keep_on_disk = verb("outages", Outages.keep_on_disk)
     restart_lns = verb("outages", Outages.restart_lns)
     kill_lns = verb("outages", Outages.kill_lns)
     start_lns = verb("outages", Outages.start_lns)

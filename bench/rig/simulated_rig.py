@@ -17,6 +17,7 @@ from bench.inspection.kept import Kept
 from bench.rig.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
 from bench.rig.disk_outbox import DiskOutbox
+from bench.rig.disk_store import DiskStore
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -46,6 +47,7 @@ from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis_wire import PATIENCE_US
+from lns.store.sqlite import SqliteStore
 from lns.uplink.registry import DeviceClass
 
 USUAL = {
@@ -148,13 +150,14 @@ class MemoryDevices(Devices):
 class SharedStore:
     """Sessions, DevNonces and claims of all network servers of a case, until it loses them.
 
-    Without `claims` there is one server, which has nobody to ask.
+    Without `claims` there is one server, which has nobody to ask; its store may be a file.
     """
 
     def __init__(self, *, retention_us: int) -> None:
         self.claims: MemoryClaims | None = None
         self._retention_us = retention_us
         self._stores: dict[str, MemoryStore] = {}
+        self.disk: DiskStore | None = None
 
     def of(self, lns: str) -> MemoryStore:
         """What it keeps, as one server knows it."""
@@ -163,9 +166,20 @@ class SharedStore:
             self._stores[lns] = MemoryStore(first)
         return self._stores[lns]
 
+    def at(self, lns: str) -> MemoryStore | SqliteStore:
+        """The same, or the file of a server that is alone."""
+        return self.of(lns) if self.disk is None else self.disk.newest
+
+    async def preset(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """Let a device begin with these sessions."""
+        if self.disk is None:
+            self.of(lns).preset(dev_eui, sessions)
+        else:
+            await self.disk.newest.keep_sessions(dev_eui, sessions)
+
     def kept(self, dev_eui: Eui) -> Kept:
         """What it has of a device, for whoever looks on."""
-        store = next(iter(self._stores.values()), None) or MemoryStore()
+        store = self.at(next(iter(self._stores), ""))
         sessions = tuple(map(kept_for_inspector, store.sessions(dev_eui)))
         return Kept(dev_eui, sessions, store.dev_nonces(dev_eui))
 
@@ -337,12 +351,15 @@ class MemoryServer(NetworkServer):
     async def start(self) -> None:
         devices = [device.provisioned for device in self._setup.devices.values()]
         self._provisioned = [device for device in devices if device.is_known_to(self.lns)]
+        if self._setup.on_disk:
+            assert self._store.claims is None, "a file is of one server"
+            self._store.disk = DiskStore()
         for device in self._provisioned:
             if device.stored is not None:
-                self._store.of(self.lns).preset(device.dev_eui, (device.stored,))
+                await self._store.preset(self.lns, device.dev_eui, (device.stored,))
             newest = device.record.join_nonce_min - 1
             if newest >= JOIN_NONCE_MIN_MAX:  # no file demands that much: it has joined as often
-                await self._store.of(self.lns).next_join_nonce(device.dev_eui, newest)
+                await self._store.at(self.lns).next_join_nonce(device.dev_eui, newest)
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
@@ -354,11 +371,11 @@ class MemoryServer(NetworkServer):
 
     async def start_again(self, *, f_cnt_up: int | None = None) -> None:
         if f_cnt_up is not None:
-            store = self._store.of(self.lns)
+            store = self._store.at(self.lns)
             for device in self._provisioned:
                 kept = store.sessions(device.dev_eui)
                 stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
-                store.preset(device.dev_eui, stale)
+                await self._store.preset(self.lns, device.dev_eui, stale)
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
@@ -386,9 +403,13 @@ class MemoryServer(NetworkServer):
 
     def fill_disk(self, breaks_after: int = 0) -> None:
         self._outboxes.fill_disk(self.lns, breaks_after)
+        if self._store.disk is not None:
+            self._store.disk.fill()
 
     def free_disk(self) -> None:
         self._outboxes.free_disk(self.lns)
+        if self._store.disk is not None:
+            self._store.disk.free()
 
     def lose_outbox(self) -> None:
         self._outboxes.wipe(self.lns)
@@ -414,7 +435,7 @@ class MemoryServer(NetworkServer):
     def _new_server(self) -> Lns:
         self._starts += 1
         setup = self._setup
-        store = FarStore(self.lns, self._store, self._to_store)
+        disk, far = self._store.disk, FarStore(self.lns, self._store, self._to_store)
         has_others = self._store.claims is not None
         retention_s = setup.retention_us // 1_000_000
         settings: dict[str, dict[str, object]] = {
@@ -430,9 +451,9 @@ class MemoryServer(NetworkServer):
         return network_server_of(
             LnsFile.model_validate(written),
             [DeviceSection.model_validate(table).end_device() for table in tables],
-            store=store,
-            claims=store if has_others else None,
-            shared=store if has_others else None,
+            store=far if disk is None else disk.open(),
+            claims=far if has_others else None,
+            shared=far if has_others else None,
             application=self._outboxes,
             record=lambda event: setup.record(self.lns, event.kind, as_fields(event)),
             utc=self._utc,
@@ -475,6 +496,8 @@ class CaseStore(Store):
         await self.shared.claims.claim(bid)
 
     def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
+        if self.shared.disk is not None:
+            self.shared.disk.open()
         return [self.shared.kept(dev_eui) for dev_eui in devices]
 
     async def restart(self, *, empty: bool) -> None:

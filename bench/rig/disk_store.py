@@ -1,0 +1,47 @@
+"""What does a network server that is alone keep, where its store is a file?"""
+
+from pathlib import Path
+from shutil import rmtree
+from sqlite3 import Connection, connect
+from tempfile import mkdtemp
+from weakref import finalize
+
+from bench.rig.disk_outbox import memory_of_this_host
+from lns.store.sqlite import SqliteStore
+
+
+class DiskStore:
+    """The file of one server, which outlives it; whoever opens it reads what is there."""
+
+    def __init__(self) -> None:
+        folder = Path(mkdtemp(prefix="lorabench-store-", dir=memory_of_this_host()))
+        self._path = folder / "sessions"
+        self._full: Connection | None = None
+        self._opened = [SqliteStore(self._path)]
+        finalize(self, _remove, folder, self._opened)
+
+    @property
+    def newest(self) -> SqliteStore:
+        """The store of the server that runs."""
+        return self._opened[0]
+
+    def open(self) -> SqliteStore:
+        """A store of what the file has by now; the one before it takes nothing more."""
+        self.newest.close()
+        self._opened[0] = SqliteStore(self._path)
+        return self.newest
+
+    def fill(self) -> None:
+        """Let nothing more be written, until `free`."""
+        self._full = connect(self._path, isolation_level=None)
+        self._full.execute("BEGIN IMMEDIATE")
+
+    def free(self) -> None:
+        if self._full is not None:
+            self._full.close()
+            self._full = None
+
+
+def _remove(folder: Path, opened: list[SqliteStore]) -> None:
+    opened[0].close()
+    rmtree(folder, ignore_errors=True)

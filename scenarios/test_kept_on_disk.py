@@ -1,0 +1,136 @@
+"""What does a network server that is alone find again in the file where it keeps what it knows?"""
+
+import pytest
+
+from bench.clock import seconds
+from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
+from scenarios.words import AGAIN, EXPIRED, FIRST, OVER
+
+pytestmark = pytest.mark.requires("virtual time")  # others keep it in a store that is a program
+
+USED = Table("""
+    strategy kind | used
+    *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
+""")
+NOT_KEPT = Table("""
+    strategy kind | unkept
+    *        join | NonDuplicate dropped(StoreUnavailable) Suppressed
+""")
+
+
+async def test_what_is_kept_in_a_file_is_what_has_happened(rig):
+    """Sessions, counters, repeated answers and DevNonces; and who said nothing is as it was."""
+    rig.keep_on_disk()
+    rig.provision("silent", f_cnt=10)
+    rig.only("west")
+    joins = [await rig.bravo.join() for _ in range(2)]
+    uplinks = [await one.send(confirmed=True) for one in (rig.alpha, rig.bravo, rig.bravo)]
+    await rig.replay(uplinks[-1], by="west")
+    for frame in joins + uplinks[:-1]:
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(uplinks[-1], FIRST + AGAIN, first="west", again="west")
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_server_that_begins_anew_finds_in_its_file_how_far_it_came(rig):
+    """Which answers were repeated, which nonces are used, and of which session a frame is."""
+    rig.keep_on_disk()
+    rig.only("west")
+    joins = [await rig.bravo.join()]
+    uplinks = [await rig.bravo.send(confirmed=True) for _ in range(2)]
+    for number in range(4):
+        if number == 2:
+            await rig.restart_lns()
+        await rig.replay(uplinks[1], by="west")
+        await rig.wait(seconds(3))
+    await rig.replay(joins[0], by="west")
+    joins.append(await rig.bravo.join())
+    await rig.restart_lns()
+    uplinks.append(await rig.bravo.send(confirmed=True))
+    due = FIRST + AGAIN * 2 + EXPIRED + OVER
+    rig.expect(uplinks[1], due, first="west", again="west", over="west")
+    rig.expect(joins[0], FIRST + USED, first="west", used="west")
+    for frame in (joins[1], uplinks[0], uplinks[2]):
+        rig.expect(frame, FIRST, first="west")
+        rig.expect_reply(frame)
+
+
+@pytest.mark.fault("lns", "disk full")
+async def test_a_join_that_a_full_disk_did_not_take_is_new_when_it_comes_again(rig):
+    """Its DevNonce was used for nothing; nor was a frame heard that could not be kept."""
+    rig.keep_on_disk()
+    rig.only("west")
+    before = await hear(rig, rig.alpha, "west", confirmed=True)
+    join = await rig.craft_join(rig.bravo)
+    await rig.fill_disk()
+    await tell(rig, join, "west")
+    await rig.wait(seconds(8))
+    await rig.free_disk()
+    await tell(rig, join, "west")
+    await rig.wait(seconds(8))
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    rig.expect(join, NOT_KEPT + FIRST, unkept="west", first="west")
+    for frame in (before, after):
+        rig.expect(frame, FIRST, first="west")
+
+
+# --- the inbox of a consumer ----------------------------------------------------------------------
+
+
+@pytest.mark.fault("consumer", "crash")
+@pytest.mark.parametrize("at", ["effect", "commit", "ack"])
+async def test_a_consumer_that_begins_anew_finds_in_its_file_what_has_had_its_effect(rig, at):
+    """What was kept comes again and is recognised; of what was taken back nothing is there."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True)
+    before = [await rig.inject(rig.alpha, number=number) for number in (1, 2)]
+    await rig.crash_consumer(at)
+    crashed = await rig.inject(rig.alpha, message_id="x", number=3)
+    await rig.wait(seconds(1))
+    await rig.start_consumer()
+    for message in (*before, crashed):
+        await rig.inject(rig.alpha, message_id=message.message_id, number=9)
+    late = await rig.inject(rig.charlie, number=4)
+    for message in (*before, crashed, late):
+        rig.expect_effects(message)
+    rig.expect_ignored(crashed, by="window", times=2 if at == "ack" else 1)
+
+
+async def test_what_an_inbox_keeps_in_its_file_has_its_time(rig):
+    """To the microsecond, though the consumer has begun anew since; and numbers go on."""
+    rig.keep_on_disk()
+    rig.consumer(window=seconds(20), keys=True, retention=seconds(30), retry=0, network=0)
+    by_id = await rig.inject(rig.alpha, message_id="x", key="k", number=5)
+    by_key = await rig.inject(rig.charlie, message_id="y", key="l", number=7)
+    await rig.wait(seconds(1))
+    await rig.kill_consumer()
+    await rig.wait(seconds(19) - 1)
+    await rig.start_consumer()
+    await rig.inject(rig.alpha, message_id="x", key="m", number=6)
+    await rig.wait(1)
+    await rig.inject(rig.charlie, message_id="y", key="l", number=8)
+    late = await rig.inject(rig.charlie, message_id="z", number=6)
+    await rig.wait(seconds(10) + 1)
+    await rig.inject(rig.alpha, message_id="x", key="k", number=7)
+    rig.expect_effects(by_id, 2)
+    rig.expect_effects(by_key)
+    rig.expect_effects(late, 0)
+    rig.expect_ignored(by_id, by="window")
+    rig.expect_ignored(by_key, by="key")
+    rig.expect_ignored(late, by="sequence")
+
+
+async def test_what_failed_five_times_waits_in_the_file_until_it_succeeds(rig):
+    """Put aside, and nothing of its effect is there; brought again it has it, like any other."""
+    rig.keep_on_disk()
+    rig.consumer(refuses="x", refusals=6, sequence=False)
+    before = await rig.inject(rig.alpha)
+    refused = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(30))
+    await rig.kill_consumer()
+    await rig.start_consumer()
+    await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(30))
+    for message in (before, refused):
+        rig.expect_effects(message)
