@@ -230,6 +230,27 @@ MUTANTS = (
         CACHE,
     ),
     Mutant(
+        "what the server got wrong is of no frame",
+        "lns/network_server.py",
+        "reception.station, Reason.INTERNAL_ERROR, reception.xtime, _frame_id(frame)",
+        "reception.station, Reason.INTERNAL_ERROR, reception.xtime",
+        "tests/lns/test_unexpected_error.py",
+    ),
+    Mutant(
+        "what the server got wrong is of no moment",
+        "lns/network_server.py",
+        "reception.station, Reason.INTERNAL_ERROR, reception.xtime, _frame_id(frame)",
+        "reception.station, Reason.INTERNAL_ERROR, None, _frame_id(frame)",
+        "tests/lns/test_unexpected_error.py",
+    ),
+    Mutant(
+        "a script that was refused is taken for known",
+        "lns/store/redis_wire.py",
+        "        elif not isinstance(reply, ResponseError):\n",
+        "        else:\n",
+        "tests/lns/store/test_redis.py",
+    ),
+    Mutant(
         "retention is a minute, whatever is configured",
         "lns/network_server.py",
         "now_us, retention_us=retention_us,",

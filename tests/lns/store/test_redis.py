@@ -29,7 +29,7 @@ from lns.dedup.strategy import Strategy
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import PATIENCE_US, RedisServer, Script, redis_server
+from lns.store.redis_wire import PATIENCE_US, RedisServer, RedisWire, Script, redis_server
 from tests.host_time import Watch
 from tests.lns import served_network
 from tests.lns.served_network import DEV_ADDR, KEYS, uplink
@@ -396,6 +396,21 @@ async def test_a_script_that_was_forgotten_is_sent_again(tmp_path: Path) -> None
         runs = await told(server.port, "INFO", "commandstats")
         calls = [runs[f"cmdstat_{name}"]["calls"] for name in ("eval", "evalsha")]
         assert calls == [3, 2]  # by its digest, unknown, whole
+
+
+@on_a_loop
+async def test_a_script_that_was_refused_is_sent_whole_again(tmp_path: Path) -> None:
+    """Redis may have refused it unread, as when it has no memory left."""
+    refused = Script("return redis.error_reply('no room')")
+    async with valkey_at(tmp_path) as server:
+        wire = RedisWire(RedisServer("127.0.0.1", server.port), patience_us=BUSY_HOST_US)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="refuses: no room"):
+                await wire.run(refused, ())
+        await wire.close()
+        runs = await told(server.port, "INFO", "commandstats")
+        assert runs["cmdstat_eval"]["calls"] == 2
+        assert "cmdstat_evalsha" not in runs
 
 
 @pytest.mark.fault("store", "cut / restarted")
