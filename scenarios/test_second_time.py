@@ -575,6 +575,22 @@ async def test_the_bytes_that_were_given_back_have_the_name_of_their_copy(rig):
         rig.expect_upstream(one, through=station, removeDuplicatesKey=key)
 
 
+@pytest.mark.requires("slow application")
+async def test_other_bytes_of_a_counter_that_was_given_back_tell_a_status_of_their_own(rig):
+    """That of the first ones went up before their message failed, and is another message."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("delta", f_cnt=10)
+    before = await hear(rig, device, "west", "east")
+    for late_us in (0, seconds(15)):  # the status is taken, the message is not
+        rig.delay_upstream(late_us, lns="lns-a")
+    one = await hear(rig, device, "west", f_cnt=14, f_opts=b"\x06\xff\x01", after=seconds(12))
+    two = await hear(rig, device, "east", f_cnt=14, f_opts=b"\x06\xfe\x02")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(one, LOST_UPSTREAM, back="west")
+    rig.expect(two, OWNED, owned="east")
+    rig.expect_status(device, times=2)
+
+
 async def given_back(rig):
     """A frame that west owns and cannot deliver, while north has forwarded its copy."""
     rig.put_on("lns-c", "north")

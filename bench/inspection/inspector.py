@@ -82,7 +82,7 @@ class Inspector:
         self._class_c = ClassC(self._name)
         self._times_asked: dict[str, dict[int, int]] = {}
         self._undisturbed = self._is_late = False
-        self._statuses: set[str] = set()
+        self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
@@ -456,9 +456,8 @@ class Inspector:
         yield from message.in_time(body, self._network.began, since_us, check)
         if is_status:
             yield from message.status(body, heard, check)
-            if body["messageId"] in self._statuses and self._undisturbed:
-                yield check.wrong("messageId", "one never used before", body["messageId"])
-            self._statuses.add(body["messageId"])
+            may_repeat = not self._undisturbed
+            yield from self._status_names.compare(body, heard, check, may_repeat=may_repeat)
         else:
             yield from message.message(body, heard, check)
             yield from self._frame_names.compare(body, heard, check)

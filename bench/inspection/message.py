@@ -157,16 +157,38 @@ def in_time(
 
 def status(body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny) -> Iterator[Found]:
     """What is wrong in a message that tells what a device said of itself."""
-    frame_name = rf"{body['devEui']}-{body['devAddr']}(\.[1-9][0-9]*)?-{body['fCnt']}"
+    name = f"{body['devEui']}-{body['devAddr']}"
+    frame_name = rf"{name}(\.[1-9][0-9]*)?-{body['fCnt']}(\.[0-9A-F]{{8}})?"
     if re.fullmatch(f"{frame_name}-status", body["messageId"]) is None:
-        named = f"{body['devEui']}-{body['devAddr']}-{body['fCnt']}-status"
-        yield check.wrong("messageId", named, body["messageId"])
+        yield check.wrong("messageId", f"{name}-{body['fCnt']}-status", body["messageId"])
     yield from check.same("removeDuplicatesKey", body["messageId"], body["removeDuplicatesKey"])
     said = [status for one in heard for status in statuses(one)[-1:]]
     observed = [body["battery"], body["margin"]]
     if heard and observed not in said:
         due = said[-1] if said else None
         yield check.wrong("battery and margin", due, observed)
+
+
+class StatusNames:
+    """The ids of what devices told of themselves: each is of one frame, and used once.
+
+    It is used again where somebody could not know that it was told (`may_repeat`).
+    """
+
+    def __init__(self) -> None:
+        self._frames_of: dict[str, set[str]] = {}
+
+    def compare(
+        self, body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny, *, may_repeat: bool
+    ) -> Iterator[Found]:
+        """What is wrong in the id of a status that was `heard` so."""
+        told, name = [body["battery"], body["margin"]], body["messageId"]
+        frames = {one.uplink.frame_id for one in heard if told in statuses(one)[-1:]}
+        before = self._frames_of.setdefault(name, frames)
+        if before is not frames and not may_repeat:
+            yield check.wrong("messageId", "one never used before", name)
+        elif before and frames and not before & frames:
+            yield check.wrong("messageId", "one of this frame", f"{name} of {min(before)}")
 
 
 def statuses(heard: Answered) -> list[list[int]]:

@@ -177,9 +177,7 @@ def message_of(
     `lived` says which of the frames with this counter it is.
     `first` is the one message that every accepted frame owes; all others are copies of it.
     """
-    key = _first_id(session, f_cnt, lived)
-    if lived.odd:  # other bytes had this counter before
-        key += f".{mic_of(frame)}"
+    key = _first_id(session, f_cnt, frame, lived)
     copy = "" if first else f"-{reception.station}-{session.number_copy(f_cnt)}"
     return Message(
         message_id=key + copy,
@@ -206,16 +204,17 @@ def status_of_device(
     lns: str,
     session: Session,
     f_cnt: int,
-    lived: Lived,
+    frame: Data,
     status: DevStatusAns,
     reception: Reception,
     *,
+    lived: Lived,
     received_at: datetime,
     unverified: bool = False,
 ) -> StatusMessage:
-    """The message that tells what a device said of itself in one frame."""
+    """The message that tells what a device said of itself in one frame; `lived` as it has."""
     return StatusMessage(
-        message_id=f"{_first_id(session, f_cnt, lived)}-status",
+        message_id=f"{_first_id(session, f_cnt, frame, lived)}-status",
         lns=lns,
         dev_eui=session.dev_eui,
         dev_addr=session.dev_addr,
@@ -233,9 +232,10 @@ def remove_duplicates_key(message_id: str) -> str:
     return "-".join(message_id.split("-")[:3])
 
 
-def _first_id(session: Session, f_cnt: int, lived: Lived) -> str:
+def _first_id(session: Session, f_cnt: int, frame: Data, lived: Lived) -> str:
     life = f".{lived.life}" if lived.life else ""
-    return f"{session.dev_eui}-{session.dev_addr}{life}-{f_cnt}"
+    mic = f".{mic_of(frame)}" if lived.odd else ""  # other bytes had this counter before
+    return f"{session.dev_eui}-{session.dev_addr}{life}-{f_cnt}{mic}"
 
 
 def _time(at: datetime) -> str:

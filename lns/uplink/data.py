@@ -481,9 +481,10 @@ class Uplinks:
                 self._lns,
                 facts.match.session,
                 facts.match.f_cnt,
-                facts.named,
+                facts.frame,
                 status,
                 facts.reception,
+                lived=facts.named,
                 received_at=self._utc(),
                 unverified=facts.claim.level2 is UNAVAILABLE,
             )

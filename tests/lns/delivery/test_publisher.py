@@ -153,10 +153,20 @@ def test_another_frame_with_the_same_counter_is_told_apart_by_its_mic(session: S
 def test_the_status_of_a_device_is_a_message_of_its_own(session: Session) -> None:
     heard = Reception(WEST, b"", 5, 868_100_000, -71.0, 9.5, 1, 0, 1, 1)
     known = DevStatusAns(254, -32)
+    phy = uplink(42)
+    frame = parse(phy)
+    assert isinstance(frame, Data)
     status = status_of_device(
-        "lns-a", session, 42, Lived(life=2), known, heard, received_at=RECEIVED_AT
+        "lns-a",
+        session,
+        42,
+        frame,
+        known,
+        heard,
+        lived=Lived(life=2, odd=True),
+        received_at=RECEIVED_AT,
     )
-    name = "70B3D57ED0000001-01ABCDEF.2-42-status"
+    name = f"70B3D57ED0000001-01ABCDEF.2-42.{phy[-4:].hex().upper()}-status"
     assert (status.topic, status.remove_duplicates_key) == (
         "lorawan/lns-a/70B3D57ED0000001/status",
         name,
