@@ -320,13 +320,17 @@ async def test_a_repeated_answer_asks_for_nothing(rig, strategy):
         rig.expect(one, words, **{"asked" if number < 2 else "first": "west"})
 
 
-@pytest.mark.parametrize("us", [250_000, 999_990])
+@pytest.mark.parametrize("us", [250_000, 999_990, 2_000_000_000_000_000, 5_000_000_000_000_000])
 async def test_a_station_with_gps_knows_best_what_time_it_is(rig, us):
-    """A device is told the moment when its frame ended, whatever the server's clock shows."""
+    """A device is told the moment when its frame ended, whatever the server's clock shows.
+
+    Beyond 31 bits of seconds too, and beyond 32 their lower ones.
+    """
     frame = await rig.craft(rig.alpha, f_opts=b"\x0d")
     text = rig.told(frame, by="west")
     assert '"gpstime":0' in text
-    await rig.say(text.replace('"gpstime":0', f'"gpstime":1400000000{us}'), by="west")
+    told = f'"gpstime":{1_400_000_000_000_000 + us}'
+    await rig.say(text.replace('"gpstime":0', told), by="west")
     await rig.wait(seconds(3))
     rig.expect(frame, ASKED, asked="west")
 

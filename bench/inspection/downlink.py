@@ -43,6 +43,7 @@ _MIC_AND_MHDR = 5
 _F_OPTS_MAX = 15
 _ANSWERED = (Cid.LINK_CHECK, Cid.DEVICE_TIME)
 _GPS_STEP_US = 4_000  # 1/256 s, rounded
+_GPS_AGAIN_US = (1 << 32) * 1_000_000
 _TOLD_WITHIN_US = 100_000
 """How long after the end of a frame its station tells of it at most."""
 _QUEUED_FOR_CERTAIN = 16
@@ -428,7 +429,7 @@ def _time(
 ) -> Iterator[Found]:
     """Whether DeviceTimeAns tells when the frame ended, in GPS time: UTC without leap seconds.
 
-    A station that has GPS knows best.
+    A station that has GPS knows best. Of the seconds there are 32 bits.
     """
     early_us = _TOLD_WITHIN_US
     if uplink.gpstime > 0:
@@ -439,7 +440,7 @@ def _time(
         ended_us = gps_us(began) + uplink.t_us - uplink.held_us
     told_us = int.from_bytes(command.told[:4], "little") * 1_000_000
     told_us += command.told[4] * 1_000_000 // 256
-    if not -early_us <= told_us - ended_us <= _GPS_STEP_US:
+    if not -early_us <= told_us - ended_us % _GPS_AGAIN_US <= _GPS_STEP_US:
         yield check.wrong("DeviceTimeAns", f"{ended_us} µs of GPS time", told_us)
 
 
