@@ -284,6 +284,22 @@ async def test_a_message_may_be_named_by_its_user_properties(rig):
         rig.expect_effects(message, 0)
 
 
+@pytest.mark.requires("user properties")
+async def test_body_and_user_properties_contradict_each_other_either_way(rig):
+    """Whichever of the two names the greater one: nobody knows which of them it is."""
+    rig.consumer(keys=True, partitioned=True)
+    for one, other in (("1", "2"), ("2", "1")):
+        for facts, name in (
+            ({"message_id": one}, "messageId"),
+            ({"number": int(one)}, "sequenceNumber"),
+            ({"key": one}, "removeDuplicatesKey"),
+            ({"partition": one}, "partitionKey"),
+            ({"session": one}, "sessionId"),
+        ):
+            message = await rig.inject(rig.alpha, **facts, properties={name: other})
+            rig.expect_effects(message, 0)
+
+
 @pytest.mark.parametrize(("octets", "effects"), [(262_144, 1), (262_145, 0)])
 async def test_a_message_has_at_most_256_kib(rig, octets, effects):
     """That much is read, one octet more is not."""
@@ -307,3 +323,14 @@ async def test_all_consumers_of_a_store_compare_ids_for_as_long_as_the_newest(ri
     await rig.start_consumer("second")
     rig.expect_effects(message, 2)
     rig.expect_ignored(message, by="window", times=4)
+
+
+@pytest.mark.requires("crash in a transaction")
+async def test_another_length_of_the_window_leaves_partitions_as_they_are(rig):
+    """What an id is remembered with belongs to the store as well, and never changes."""
+    for name, window in (("first", seconds(600)), ("second", seconds(20))):
+        rig.consumer(name, store="shared", sequence=False, partitioned=True, window=window)
+    one = await rig.inject(rig.alpha, message_id="x", partition="p")
+    await rig.inject(rig.alpha, message_id="x", partition="q")
+    rig.expect_effects(one, 2)
+    rig.expect_ignored(one, by="window", times=2)

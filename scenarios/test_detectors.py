@@ -273,6 +273,20 @@ async def test_topics_have_numbers_of_their_own(rig):
         rig.expect_ignored(message, by="sequence", times=0)
 
 
+@pytest.mark.requires("QoS 0")
+async def test_each_quality_of_service_has_numbers_of_its_own(rig):
+    """A stream is bus, channel and QoS: what overtakes on one of them says nothing of another."""
+    rig.consumer()
+    messages = [await rig.inject(rig.alpha, number=number) for number in (4, 5)]
+    messages += [await rig.inject(rig.alpha, number=number, qos=0) for number in (2, 3)]
+    late = [await rig.inject(rig.alpha, number=3, qos=qos) for qos in (0, 1)]
+    for message in messages:
+        rig.expect_effects(message)
+    for message in late:
+        rig.expect_effects(message, 0)
+        rig.expect_ignored(message, by="sequence")
+
+
 async def test_what_another_detector_ignores_was_received(rig):
     """Its number is noted all the same: what comes behind it with a lower one is a duplicate."""
     rig.consumer()

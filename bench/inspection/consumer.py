@@ -57,7 +57,7 @@ class ConsumerBooks:
     _parked: set[tuple[object, ...]] = field(default_factory=set)
     _failures: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
     _newest: tuple[Rules, int] | None = None
-    _brought: defaultdict[tuple[str, object], deque[tuple[object, Said | None, int]]] = field(
+    _brought: defaultdict[tuple[str, object], deque[tuple[object, Said | None, int, int]]] = field(
         default_factory=lambda: defaultdict(deque)
     )
     _decided: Counter[tuple[str, object]] = field(default_factory=Counter)
@@ -68,10 +68,16 @@ class ConsumerBooks:
     _had: defaultdict[str, deque[Said]] = field(default_factory=lambda: defaultdict(deque))
 
     def brought(
-        self, consumer: str, topic: str, message_id: object, body: Said | None, octets: int
+        self,
+        consumer: str,
+        topic: str,
+        message_id: object,
+        body: Said | None,
+        octets: int,
+        qos: int = 1,
     ) -> None:
         """The broker brings a message; those of a topic are decided on in this order."""
-        self._brought[consumer, topic].append((message_id, body, octets))
+        self._brought[consumer, topic].append((message_id, body, octets, qos))
 
     def had(self, consumer: str, line: Said) -> None:
         """A message has its effect: a line, of which a consumer tells once it is kept."""
@@ -131,7 +137,8 @@ class ConsumerBooks:
         self._decided[where] += 1
         self.counts[kind] += 1
         waiting = self._brought[where]
-        due, body, octets = waiting.popleft() if waiting else (None, None, None)
+        due, body, octets, qos = waiting.popleft() if waiting else (None, None, None, 1)
+        said = {**said, "stream": (said["channel"], qos)}
         self._newest = rules, now_us
         if self.is_blind:
             return
@@ -213,7 +220,7 @@ class ConsumerBooks:
 
     def _by_number(self, rules: Rules, said: Said) -> By | None:
         number = said.get("sequence_number")
-        newest, position = self._numbers.get(said["channel"], (0, 0))
+        newest, position = self._numbers.get(said["stream"], (0, 0))
         if not rules.sequence or not isinstance(number, int) or not 1 < number <= newest:
             return None
         return "sequence", position
@@ -228,8 +235,8 @@ class ConsumerBooks:
         if self._by_number(rules, said) is not None:
             self.counts["NumDupMsgsRcvd"] += 1
         elif isinstance(number, int) and isinstance(first, int):  # it was received all the same
-            _, position = self._numbers.get(said["channel"], (0, 0))
-            self._numbers[said["channel"]] = number, max(position, first)
+            _, position = self._numbers.get(said["stream"], (0, 0))
+            self._numbers[said["stream"]] = number, max(position, first)
 
     def _put_aside(self, rules: Rules, said: Said, name: str) -> Iterator[str]:
         self._parked.add(_identity(said))
@@ -250,7 +257,7 @@ class ConsumerBooks:
             self._keys[said["key"]] = mark
         number = said.get("sequence_number")
         if isinstance(number, int):
-            self._numbers[said["channel"]] = number, self.positions
+            self._numbers[said["stream"]] = number, self.positions
 
     def _effect(self, rules: Rules, said: Said, body: Said | None, name: str) -> Iterator[str]:
         """What a message leaves: one line, with where it stands, whence it came, and all of it."""

@@ -18,8 +18,8 @@ UP_TOPIC, STATUS_TOPIC = "/up", "/status"
 # At least once (MQTT QoS 1): each message stays with the broker until its consumer has acknowledged
 # it on the connection that brought it; the next connection brings it again.
 Properties = Mapping[str, str]
-Take = Callable[[str, bytes, Properties, Callable[[], None]], None]
-"""Topic, payload, user properties, and how to acknowledge."""
+Take = Callable[[str, bytes, Properties, int, Callable[[], None]], None]
+"""Topic, payload, user properties, QoS, and how to acknowledge."""
 PUBLISHED = ("upstream.published", "upstream.repeated", "upstream.injected")
 """The kinds of what a broker has had."""
 
@@ -55,6 +55,7 @@ class _Kept:
     topic: str
     payload: bytes
     properties: Properties
+    qos: int
     sent_us: int
 
 
@@ -89,8 +90,12 @@ class MemoryBroker:
         properties: Properties | None = None,
         *,
         injected: bool = False,
+        qos: int = 1,
     ) -> None:
-        """Take one message, and bring it to whoever is connected; `injected`: of the bench."""
+        """Take one message, and bring it to whoever is connected; `injected`: of the bench.
+
+        With `qos` 0 it is brought once, and kept for nobody.
+        """
         assert self.is_up, "whoever publishes waits until it is"
         self._witness.hear(topic, body, injected=injected)
         if not self._sessions or topic.endswith(STATUS_TOPIC):
@@ -98,8 +103,11 @@ class MemoryBroker:
         payload = json.dumps(body).encode()
         self._numbers += 1
         for session in self._sessions.values():
-            session.kept[self._numbers] = _Kept(topic, payload, properties or {}, now_us())
+            kept = _Kept(topic, payload, properties or {}, qos, now_us())
+            session.kept[self._numbers] = kept
             self._bring(session, self._numbers)
+            if not qos:
+                session.kept.pop(self._numbers, None)
 
     def connect(self, consumer: str, take: Take) -> None:
         """Bring a consumer what it has not acknowledged, and what comes."""
@@ -151,7 +159,7 @@ class MemoryBroker:
             if session.connection == connection and not session.loses_acks:
                 session.kept.pop(number, None)
 
-        session.take(kept.topic, kept.payload, kept.properties, acknowledge)
+        session.take(kept.topic, kept.payload, kept.properties, kept.qos, acknowledge)
 
 
 _Body = dict[str, object]

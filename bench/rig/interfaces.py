@@ -547,7 +547,11 @@ class Application(Protocol):
         """Start broker and consumers, before any network server runs."""
 
     async def publish(
-        self, topic: str, body: dict[str, object], properties: Mapping[str, str] | None = None
+        self,
+        topic: str,
+        body: dict[str, object],
+        properties: Mapping[str, str] | None = None,
+        qos: int = 1,
     ) -> None:
         """Publish one message in the name of the bench, perhaps with user properties."""
 

@@ -26,6 +26,7 @@ from lns.delivery.inbox import Event, Figures, Inbox, figures_of
 from lns.store.inbox_store import InboxStore, MemoryInboxStore, SqliteInboxStore, Transaction
 
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
+_GONE, _BEFORE_ALL_US = "one that is gone", 1_234_567
 CRASHES = ("effect", "commit", "ack")
 
 
@@ -170,7 +171,7 @@ class MemoryConsumer(Consumer):
         self._inbox: Inbox | None = None
         self._folder: Path | None = None
         self._lines: Lines | None = None
-        self._min_msg_time = MinMsgTime(None, lambda topic, retry_us: None)
+        self._min_msg_time = MinMsgTime(None, self._hear_retries)
         broker.expect(settings.name)
 
     async def start(self) -> None:
@@ -268,6 +269,7 @@ class MemoryConsumer(Consumer):
         topic: str,
         payload: bytes,
         properties: Properties,
+        qos: int,
         acknowledge: Callable[[], None],
     ) -> None:
         def keep() -> None:
@@ -277,9 +279,9 @@ class MemoryConsumer(Consumer):
 
         body = json_of(payload.decode(errors="replace"))
         named = {**properties, **(body or {})}.get("messageId")
-        self._books.brought(self.settings.name, topic, named, body, len(payload))
+        self._books.brought(self.settings.name, topic, named, body, len(payload), qos)
         try:
-            inbox.offer(topic, payload, properties, 1, keep)
+            inbox.offer(topic, payload, properties, qos, keep)
         except Exception as error:
             if not ended.done():
                 ended.set_exception(error)
@@ -317,15 +319,31 @@ class MemoryConsumer(Consumer):
             self._books.oldest_us = self._oldest_us() or self._books.oldest_us
 
     def _oldest_said_us(self) -> int | None:
-        """The same, as the consumer reads what producers say of themselves."""
-        oldest_us = self._oldest_us()
+        """The same, as the consumer reads what producers say of themselves, in three rounds.
+
+        One of them is heard in the first and gone since: it counts for another round, and no more.
+        """
+        oldest_us, said = self._oldest_us(), self._min_msg_time
         if oldest_us is None:
-            self._min_msg_time.set(None)
-        else:
-            for producer, at_us in ((_PRODUCER, oldest_us), (_QUICKER, self._utc_us())):
-                said = statement(producer, at_us, self.settings.retry_us)
-                self._min_msg_time.hear(topic_of(producer), said)
-        return self._min_msg_time.oldest_us
+            said.set(None)
+            return said.oldest_us
+        gone_us = min(oldest_us, said.oldest_us or oldest_us) - _BEFORE_ALL_US
+        there = ((_QUICKER, self._utc_us()), (_PRODUCER, oldest_us))
+        for number in range(3):
+            said.next_round()
+            if number == 0:
+                said.hear(topic_of(_GONE), b"%d.%06d" % divmod(gone_us, 1_000_000))
+            for producer, at_us in there:
+                said.hear(topic_of(producer), statement(producer, at_us, self.settings.retry_us))
+                if number < 2 and said.oldest_us != gone_us:
+                    what = f"oldest message of all producers in round {number}"
+                    self._find([f"{what}: expected {gone_us} µs, observed {said.oldest_us}"])
+        return said.oldest_us
+
+    def _hear_retries(self, topic: str, retry_us: int) -> None:
+        due_us = self.settings.retry_us // 1_000_000 * 1_000_000
+        if retry_us != due_us:
+            self._find([f"how long {topic} tries: expected {due_us} µs, observed {retry_us}"])
 
 
 def _figures(of: Figures) -> dict[str, int | None]:
@@ -340,7 +358,13 @@ def _figures(of: Figures) -> dict[str, int | None]:
 
 class MemoryApplication(Application):
     capabilities = frozenset(
-        {"slow application", "crash in a transaction", "full application", "user properties"}
+        {
+            "slow application",
+            "crash in a transaction",
+            "full application",
+            "user properties",
+            "QoS 0",
+        }
     )
 
     def __init__(
@@ -371,9 +395,13 @@ class MemoryApplication(Application):
             await one.start()
 
     async def publish(
-        self, topic: str, body: dict[str, object], properties: Properties | None = None
+        self,
+        topic: str,
+        body: dict[str, object],
+        properties: Properties | None = None,
+        qos: int = 1,
     ) -> None:
-        self._broker.publish(topic, body, properties, injected=True)
+        self._broker.publish(topic, body, properties, injected=True, qos=qos)
 
     async def stop_broker(self) -> None:
         self._outboxes.stop_broker()

@@ -472,16 +472,19 @@ class Consumption:
         body: str = "21.5",
         octets: int = 0,
         properties: Mapping[str, str] | None = None,
+        qos: int = 1,
     ) -> Injected:
         """Publish one message in the name of another producer, on a topic of its own.
 
         By default its id is new, and it has neither sequence number, Remove Duplicates key nor
         session id; its partition key is the DevEUI, as its topic is. It has so many `octets` where
         that is more than it needs. What the user `properties` name does not stand in its body,
-        unless it was given.
+        unless it was given. With `qos` 0 nobody has to acknowledge it.
         """
         if properties is not None:
             self.must_have("user properties")
+        if qos != 1:
+            self.must_have("QoS 0")
         await self.setup.begin()
         self._messages += 1
         named = message_id or (properties or {}).get("messageId")
@@ -499,7 +502,8 @@ class Consumption:
             del fields["partitionKey"]
         fields |= {"devEui": dev_eui, "payload": body}
         fields["payload"] = body + "0" * (octets - len(json.dumps(fields)))
-        await self._application.publish(f"lorawan/{PRODUCER}/{dev_eui}/up", fields, properties)
+        topic = f"lorawan/{PRODUCER}/{dev_eui}/up"
+        await self._application.publish(topic, fields, properties, qos)
         return message
 
     def _kept_back(self, message: Named) -> Event | None:

@@ -323,7 +323,11 @@ class ProcessApplication(Application):
             await consumer.start()
 
     async def publish(
-        self, topic: str, body: dict[str, object], properties: Mapping[str, str] | None = None
+        self,
+        topic: str,
+        body: dict[str, object],
+        properties: Mapping[str, str] | None = None,
+        qos: int = 1,
     ) -> None:
         assert self._broker is not None
         await self._broker.inject(topic, body)

@@ -21,6 +21,7 @@ class Inbox:
         topic: str,
         payload: bytes,
         properties: Mapping[str, str],
+        qos: int,
         acknowledge: Callable[[], None],
     ) -> None:
         self.taken.append(json.loads(payload)["messageId"])
@@ -43,6 +44,19 @@ def inside_a_loop(test: Callable[[], None]) -> None:
         test()
 
     asyncio.run(run())
+
+
+def test_a_message_of_qos_0_comes_once() -> None:
+    def play() -> None:
+        broker, _ = broker_and_kinds()
+        inbox = Inbox()
+        broker.publish(TOPIC, message(1), qos=0)
+        broker.connect("c", inbox.take)
+        broker.publish(TOPIC, message(2), qos=0)
+        broker.redeliver("c")
+        assert inbox.taken == ["m-2"]
+
+    inside_a_loop(play)
 
 
 def test_what_is_not_acknowledged_comes_again_with_the_next_connection() -> None:
