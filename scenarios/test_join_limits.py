@@ -64,6 +64,17 @@ async def test_a_station_that_is_late_with_joins_is_told_of(rig):
     rig.expect_finding("too late", owner="gateway", about="west")
 
 
+async def test_every_bit_of_a_nonce_is_in_the_keys(rig):
+    """A session that no frame has used yet has the keys that its join has agreed on."""
+    device = rig.provision("patient", activation="otaa")
+    rig.only("west")
+    for nonce in (0x00FF, 0x7F00, 0xFFFF):
+        join = await rig.craft_join(device, dev_nonce=nonce)
+        await rig.say(rig.told(join, by="west"), by="west")
+        await rig.wait(seconds(7))
+        rig.expect(join, FIRST, first="west")
+
+
 async def test_a_join_nonce_begins_where_its_record_says(rig):
     """A device that another network has served takes no JoinNonce below those that it has seen."""
     device = rig.provision("moved", activation="otaa", join_nonce_min=1_000)

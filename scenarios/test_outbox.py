@@ -465,6 +465,24 @@ async def test_what_the_broker_refuses_is_sent_again(rig, refusals):
 
 @pytest.mark.fault("broker", "message refused")
 @pytest.mark.requires("virtual time")
+async def test_what_is_put_aside_takes_its_refusals_along(rig):
+    """What comes next on its topic is refused for the first time, and tried again soon."""
+    rig.park_after(seconds(10))
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.refuse_messages(9, of=rig.alpha)
+    parked = await rig.alpha.send()
+    await rig.wait(minutes(1))
+    after = await rig.alpha.send()
+    await rig.until_published(after)
+    await rig.release_parked()
+    await rig.until_published(parked)
+    for uplink in (before, parked, after):
+        rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("refusals", [1, 2, 4])
 async def test_what_is_behind_a_refused_message_stays_behind_it(rig, refusals):
     """The broker would take it, and a consumer would take the refused one for an old one then."""

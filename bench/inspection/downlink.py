@@ -75,6 +75,8 @@ class Session:
     f_cnt_down: int | None = None
     is_used: bool = True
     """Whether the device has sent in it: nobody knows before that it has heard the accept."""
+    is_sure: bool = True
+    """Whether its accept can have answered one join request only."""
     has_set_dwell: bool | None = False
     """Whether it has answered TxParamSetupReq; None: it may have begun again since."""
     newest: int = -1

@@ -335,7 +335,8 @@ class Inspector:
         yield from downlink.answer(told, answered, self._network, check)
         yield from self._late(event, told, uplink, check)
         if isinstance(uplink.frame, JoinRequest):
-            self._open_session(answered, uplink.frame, told)
+            is_sure = len({one.frame_id for one in heard}) == 1
+            self._open_session(answered, uplink.frame, told, is_sure=is_sure)
 
     def _interrupted(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
         """Whether a device is sent something while it still hears what came before."""
@@ -380,7 +381,9 @@ class Inspector:
         ended_us = int(sent["t_us"] + sent["airtime_us"])
         return ended_us if 0 <= told_us - ended_us < _TOLD_LATE_US else told_us
 
-    def _open_session(self, answered: Answered, request: JoinRequest, told: dict[str, Any]) -> None:
+    def _open_session(
+        self, answered: Answered, request: JoinRequest, told: dict[str, Any], *, is_sure: bool
+    ) -> None:
         device = answered.device
         accept = read_join_accept(device.app_key, bytes.fromhex(told["pdu"]))
         if accept is None:
@@ -396,6 +399,7 @@ class Inspector:
             accept.rx_delay_s,
             frozenset(more),
             is_used=False,
+            is_sure=is_sure,
         )
         device.sessions.append(agreed)
 

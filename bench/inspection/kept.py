@@ -165,7 +165,7 @@ class StoreInspection:
 
     def _session(self, device: KnownDevice, known: Session, kept: KeptSession) -> Iterator[Found]:
         check, heard = _check(f"{device.dev_eui}, {known.dev_addr}"), self._of(device, known)
-        if known.is_used and known.keys != kept.keys:
+        if (known.is_used or known.is_sure) and known.keys != kept.keys:
             yield check.wrong("keys", "those of its join", "others")
         agreed = known.rx1_dr_offset, known.rx_delay_s, len(known.more_channels)
         has = kept.rx1_dr_offset, kept.rx_delay_s, kept.more_channels

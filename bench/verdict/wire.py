@@ -152,8 +152,8 @@ def eui_of(spelled: object) -> str | None:
     head, gap, tail = spelled.partition("::")
     front = [group for group in head.split(":") if group]
     back = [group for group in tail.split(":") if group]
-    if gap:
-        front += ["0"] * (4 - len(front) - len(back))
+    if gap:  # for one group at least
+        front += ["0"] * max(1, 4 - len(front) - len(back))
     groups = front + back
     return "".join(group.zfill(4) for group in groups).upper() if len(groups) == 4 else None
 
