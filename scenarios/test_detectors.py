@@ -156,6 +156,14 @@ async def test_partitions_have_ids_of_their_own(rig):
     rig.expect_ignored(message, by="window", consumer="partitioned")
 
 
+async def test_a_partition_ends_where_the_id_begins(rig):
+    """Whatever either of them is made of: no two pairs are taken for one."""
+    rig.consumer(partitioned=True)
+    for partition, message_id in (("p", "q:x"), ("p:q", "x"), ("1:p", "q:x"), ("p:q:x", ":")):
+        message = await rig.inject(rig.alpha, message_id=message_id, partition=partition)
+        rig.expect_effects(message, 2 if message_id == "q:x" else 1)
+
+
 async def test_with_sessions_a_session_is_a_partition(rig):
     """Session id and partition key must be the same; what has another one, or none, is refused."""
     rig.consumer("no sessions", partitioned=True)
@@ -391,6 +399,30 @@ async def test_a_producer_that_forgot_its_key_cannot_be_recognised(rig):
     rig.expect_effects(again)
     rig.expect_effects(known, 0)
     rig.expect_ignored(known, by="key")
+
+
+async def test_keys_have_limits(rig):
+    """A queue keeps a message for a while, 15 days at most; a producer need not try again."""
+    for wrong in ({"retention": 0}, {"retention": 15 * DAY + 1}, {"retry": -1}, {"network": -1}):
+        with pytest.raises(ConfigurationError):
+            rig.consumer(keys=True, **wrong)
+    rig.consumer("shortest", keys=True, retention=1, retry=0, network=0)
+    rig.consumer("longest", keys=True, retention=15 * DAY)
+    message = await rig.inject(rig.alpha, key="k")
+    rig.expect_effects(message, 2)
+
+
+async def test_a_topic_has_come_as_far_as_what_it_repeats_of_another(rig):
+    """Ignored by its key, and received: what is behind it repeats the effect that the other had."""
+    rig.consumer(keys=True)
+    first = await rig.inject(rig.alpha, number=1)
+    other = await rig.inject(rig.charlie, number=1, key="k")
+    again = await rig.inject(rig.alpha, number=2, key="k")
+    late = await rig.inject(rig.alpha, number=2)
+    for message in (first, other):
+        rig.expect_effects(message)
+    rig.expect_ignored(again, by="key")
+    rig.expect_ignored(late, by="sequence")
 
 
 @pytest.mark.requires("virtual time")

@@ -179,6 +179,19 @@ async def test_a_session_that_is_drawn_again_is_told_from_a_late_frame_of_before
     await says(rig, FIRST, xtime=clock + seconds(2) + await now(rig) - began)
 
 
+async def test_a_quicker_frame_does_not_hide_when_a_session_began(rig):
+    """It shows how late the report was; what was under way meanwhile is of before all the same."""
+    rig.only("west")
+    await says(rig, FIRST)
+    clock = (3 << 56) + 7 * SESSION
+    await rig.say('{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}', by="west")
+    await rig.wait(seconds(1))
+    began = await now(rig)
+    await reports(rig, clock + seconds(1) - milliseconds(200))
+    for since_us, words in ((0, FIRST), (seconds(100), TOO_LATE), (0, FIRST)):
+        await says(rig, words, xtime=clock + seconds(1) + since_us + await now(rig) - began)
+
+
 async def test_of_seventeen_clocks_the_newest_are_known(rig):
     """Sixteen are remembered: whose moment came last is not forgotten for those before it."""
     await knows_of(rig, clocks=17, which=(16, 15))

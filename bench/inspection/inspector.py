@@ -456,6 +456,10 @@ class Inspector:
         if self._undisturbed or self._numbers.begins_at_one:
             # What is sent anew after a kill has another number, or comes in another order.
             yield from self._numbers.compare(event["topic"], body, check)
+        if not heard and self._time.is_simulated and body["devEui"] in self._devices:
+            due = "those of a frame that a station has told"
+            observed = f"{body['devEui']}, {body['station']}, {body['fCnt']}"
+            yield check.wrong("devEui, station and fCnt", due, observed)
         since_us = min((one.uplink.t_us for one in heard), default=None)
         yield from message.in_time(body, self._network.began, since_us, check)
         if is_status:
