@@ -26,32 +26,20 @@ class Cid(IntEnum):
     DEVICE_TIME = 0x0D
 
 
-_DOWN_OCTETS = {
-    Cid.LINK_CHECK: 2,
-    Cid.LINK_ADR: 4,
-    Cid.DUTY_CYCLE: 1,
-    Cid.RX_PARAM_SETUP: 4,
-    Cid.DEV_STATUS: 0,
-    Cid.NEW_CHANNEL: 5,
-    Cid.RX_TIMING_SETUP: 1,
-    Cid.TX_PARAM_SETUP: 1,
-    Cid.DL_CHANNEL: 4,
-    Cid.DEVICE_TIME: 5,
+_DOWN, _UP = 0, 1
+_OCTETS = {
+    Cid.LINK_CHECK: (2, 0),
+    Cid.LINK_ADR: (4, 1),
+    Cid.DUTY_CYCLE: (1, 0),
+    Cid.RX_PARAM_SETUP: (4, 1),
+    Cid.DEV_STATUS: (0, 2),
+    Cid.NEW_CHANNEL: (5, 1),
+    Cid.RX_TIMING_SETUP: (1, 0),
+    Cid.TX_PARAM_SETUP: (1, 0),
+    Cid.DL_CHANNEL: (4, 1),
+    Cid.DEVICE_TIME: (5, 0),
 }
-
-
-_UP_OCTETS = {
-    Cid.LINK_CHECK: 0,
-    Cid.LINK_ADR: 1,
-    Cid.DUTY_CYCLE: 0,
-    Cid.RX_PARAM_SETUP: 1,
-    Cid.DEV_STATUS: 2,
-    Cid.NEW_CHANNEL: 1,
-    Cid.RX_TIMING_SETUP: 0,
-    Cid.TX_PARAM_SETUP: 0,
-    Cid.DL_CHANNEL: 1,
-    Cid.DEVICE_TIME: 0,
-}
+"""What follows the identifier, down and up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +67,12 @@ class LinkAdr:
 
 def from_network(octets: bytes) -> tuple[Command, ...]:
     """The commands of a downlink, to the first that is unknown or not whole."""
-    return tuple(_each(octets, _DOWN_OCTETS))
+    return tuple(_each(octets, _DOWN))
 
 
 def from_device(octets: bytes) -> tuple[Command, ...]:
     """The commands of an uplink, to the first that is unknown or not whole."""
-    return tuple(_each(octets, _UP_OCTETS))
+    return tuple(_each(octets, _UP))
 
 
 def link_adr(command: Command) -> LinkAdr:
@@ -115,13 +103,14 @@ def dev_status_ans(battery: int, margin_db: int) -> Command:
     return Command(Cid.DEV_STATUS, bytes([battery, margin_db % 64]))
 
 
-def _each(octets: bytes, sizes: dict[Cid, int]) -> Iterator[Command]:
-    while octets and octets[0] in sizes:
-        cid, body = Cid(octets[0]), octets[1 : 1 + sizes[Cid(octets[0])]]
-        if len(body) < sizes[cid]:
+def _each(octets: bytes, way: int) -> Iterator[Command]:
+    while octets and octets[0] in _OCTETS:
+        cid = Cid(octets[0])
+        end = 1 + _OCTETS[cid][way]
+        if len(octets) < end:
             return
-        yield Command(cid, body)
-        octets = octets[1 + len(body) :]
+        yield Command(cid, octets[1:end])
+        octets = octets[end:]
 
 
 def masked_by(
