@@ -23,6 +23,7 @@ from bench.cli.output import (
     Refused,
     print_error,
     print_lines,
+    refusing,
     region_of,
 )
 from bench.device.dialects import (
@@ -280,10 +281,8 @@ def replay(
     data_rate = rules.data_rates[its_dr] if 0 <= its_dr < len(rules.data_rates) else None
     if not isinstance(data_rate, DataRate):
         raise Refused(f"DR{its_dr} is no LoRa uplink of {rules.name}.")
-    try:
+    with refusing(NotPermitted, said="{}."):
         insist_on_permission(phy, rules, freq_hz=freq_hz, data_rate=data_rate, power_dbm=power_dbm)
-    except NotPermitted as error:
-        raise Refused(f"{error}.") from None
     airtime_us = frame_airtime_us(data_rate, len(phy), crc=True)
     what = (
         f"{kind} of {len(phy)} bytes at {freq_hz / 1e6:.1f} MHz, DR{its_dr} ({data_rate}), "
@@ -360,12 +359,11 @@ def _confirm(who: str) -> None:
 
 def _in_turn(place: Place, act: Callable[[Place], Coroutine[Any, Any, int]]) -> int:
     with bench_taken(place.inventory) if place.inventory else nullcontext():
-        try:
+        with (
+            refusing(*_TROUBLES, ValueError, said="{}.", by=BenchBroken),
+            refusing(NotPermitted, said="{}."),
+        ):
             return asyncio.run(_recognised(place, act))
-        except NotPermitted as error:
-            raise Refused(f"{error}.") from None
-        except (*_TROUBLES, ValueError) as trouble:
-            raise BenchBroken(f"{trouble}.") from None
 
 
 async def _recognised(place: Place, act: Callable[[Place], Coroutine[Any, Any, int]]) -> int:
@@ -401,10 +399,8 @@ def _placed(
     radio = entry.radio if isinstance(entry, DeviceEntry) else entry
     if port is None and radio is None:
         raise Refused("Name a board of --bench, or give --port.")
-    try:
+    with refusing(PortMissing, by=BenchBroken):
         url = port if port is not None else port_of(radio, serial_ports())  # type: ignore[arg-type]
-    except PortMissing as missing:
-        raise BenchBroken(str(missing)) from None
     return Place(
         url,
         dialect or (radio.dialect if radio else ""),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NoReturn, cast
 
-from bench.cli.output import Refused, print_error
+from bench.cli.output import Refused, print_error, refusing
 from lns.capture import Capture
 from lns.clock import StoreUnavailable, now_us
 from lns.delivery import ConfigurationError, Detectors, Inbox
@@ -52,7 +52,7 @@ class Store:
     async def opened(self, client_id: str) -> AsyncIterator[InboxStore]:
         """The store until it is left; Refused."""
         store: InboxStore
-        try:
+        with refusing(StoreUnavailable, ValueError, said="--store: {}."):
             if self.is_redis:
                 server = redis_server(self.name)
                 store = RedisInboxStore(
@@ -61,8 +61,6 @@ class Store:
             else:
                 path = Path(self.name.removeprefix("sqlite://"))
                 store = SqliteInboxStore(path, entries_max=self.entries_max)
-        except (StoreUnavailable, ValueError) as error:
-            raise Refused(f"--store: {error}.") from None
         try:
             yield store
         finally:
@@ -176,14 +174,12 @@ class _Running:
 
     def effect(self, store: InboxStore) -> Effect:
         to = self._asked.to
-        try:
+        with refusing(EffectUnavailable, ValueError, said="--to: {}."):
             if not to.startswith(_REPUBLISH):
                 return json_lines(to, cast(BinaryIO, _Output(self._reader_gone)))
             if isinstance(store, SqliteInboxStore):
                 self._expect_no_circle(to.removeprefix(_REPUBLISH))
                 return Republishing(store, to.removeprefix(_REPUBLISH))
-        except (EffectUnavailable, ValueError) as error:
-            raise Refused(f"--to: {error}.") from None
         raise Refused(f"--to {_REPUBLISH}… needs a SQLite file as --store, to wait in.")
 
     def _expect_no_circle(self, prefix: str) -> None:

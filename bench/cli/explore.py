@@ -20,6 +20,7 @@ from bench.cli.output import (
     answer,
     command_line,
     labelled,
+    refusing,
     shown_path,
 )
 from bench.cli.progress import ProgressDisplay
@@ -165,10 +166,8 @@ def _on_rig(
 
 
 def _read(text: str) -> History:
-    try:
+    with refusing(ValueError, said="--history: {}"):
         return read_history(text)
-    except ValueError as error:
-        raise Refused(f"--history: {error}") from None
 
 
 def _look_through(
@@ -225,14 +224,12 @@ def _keep(path: Path | None, found: list[tuple[str, History]]) -> list[KeptHisto
     """Add what was found; a file that would stay as it is is only read."""
     if path is None:
         return []
-    try:
+    with refusing(ValueError, said="--keep: {}"):
         if found:
             return keep_histories(path, found)
         if path.exists():
             read_histories(path)
         return []
-    except ValueError as error:
-        raise Refused(f"--keep: {error}") from None
 
 
 def _played_by(keep: Path | None, kept: list[KeptHistory]) -> list[tuple[str, object]]:

@@ -17,6 +17,7 @@ from bench.cli.output import (
     Refused,
     answer,
     labelled,
+    refusing,
     shown_path,
     time_span_us,
 )
@@ -129,10 +130,8 @@ def inbox(
     if broker_url is None or store is None:
         missing = "--broker" if broker_url is None else "--store"
         raise Refused(f"{missing} is missing: which broker, and where to remember? (Or --show.)")
-    try:
+    with refusing(ValueError, said="--topic: {}."):
         expect_topic_filter(topic)
-    except ValueError as error:
-        raise Refused(f"--topic: {error}.") from None
     if not client_id:
         raise Refused("--client-id is empty: without a name the broker keeps nothing for it.")
     if topic.startswith("$share/") and sequence:
@@ -172,10 +171,8 @@ def _broker(url: str, ca: Path | None) -> Broker:
             url = file.read_text("utf-8").strip()
         except OSError as error:
             raise Refused(f"--broker: {file} cannot be read: {error.strerror}") from None
-    try:
+    with refusing(ValueError, said="--broker: {}"):
         return broker(url, ca)
-    except ValueError as error:
-        raise Refused(f"--broker: {error}") from None
 
 
 def _ids_max(number: int) -> int:
@@ -188,10 +185,8 @@ def _window(text: str, *, partitioned: bool, sessions: bool) -> MessageIdWindow 
     if text == "off":
         return None
     window_us = time_span_us(text, "--window")
-    try:
+    with refusing(ConfigurationError, said="--window: {}"):
         return MessageIdWindow(window_us, partitioned=partitioned, sessions=sessions)
-    except ConfigurationError as error:
-        raise Refused(f"--window: {error}") from None
 
 
 def _key_times(
@@ -203,13 +198,12 @@ def _key_times(
         network_us=time_span_us(network, "--network"),
         oldest=oldest,
     )
-    try:
+    with (
+        refusing(ValueError, said="--min-msg-time: {}."),
+        refusing(ConfigurationError, said="--keys: {}"),
+    ):
         times.detector(lambda: None)
         expect_topic_filter(times.topic)
-    except ConfigurationError as error:
-        raise Refused(f"--keys: {error}") from None
-    except ValueError as error:
-        raise Refused(f"--min-msg-time: {error}.") from None
     if oldest is not None and times.command is None and topic.startswith("$share/"):
         raise Refused(
             "--min-msg-time with a shared subscription is a command: what another consumer has not"

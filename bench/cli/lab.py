@@ -25,6 +25,7 @@ from bench.cli.output import (
     labelled,
     print_error,
     print_json,
+    refusing,
 )
 from bench.clock import seconds
 from bench.device.at_session import AtSession, Console, Grammar, is_about_a_key, masked
@@ -48,10 +49,8 @@ def inventory_of(path: Path) -> Inventory:
             f"There is no file {path}. Name the inventory with --bench, or begin one: `lorabench"
             " devices --discover` prints entries to paste, hardware.md shows the rest."
         )
-    try:
+    with refusing(InventoryError):
         return load(path)
-    except InventoryError as error:
-        raise Refused(str(error)) from None
 
 
 @contextmanager
@@ -114,10 +113,8 @@ def power(
         raise Refused("--off-s is a number of seconds, 0 or more.")
     entry = _switch_entry(inventory, name)
     with bench_taken(inventory):
-        try:
+        with refusing(PowerFailed, by=BenchBroken):
             asyncio.run(_work(power_switch(entry), action, seconds(off_s)))
-        except PowerFailed as failed:
-            raise BenchBroken(str(failed)) from None
     document = {"switch": entry.name, "kind": entry.kind, "action": action}
     return answer(document, [f"{entry.name} {_DONE[action]}."], as_json=as_json)
 
@@ -203,14 +200,12 @@ def at(
         _permit(command, from_shell=True)
     if as_json and not commands:
         raise Refused("--json is for commands on the command line; give one.")
-    try:
+    with refusing(PortMissing, PortUnavailable, LineLost, by=BenchBroken):
         port = port_of(radio, serial_ports())
         with bench_taken(inventory):
             if commands:
                 return asyncio.run(_one_shot(radio, port, commands, listen_s, as_json=as_json))
             return asyncio.run(_console(radio, port))
-    except (PortMissing, PortUnavailable, LineLost) as gone:
-        raise BenchBroken(str(gone)) from None
 
 
 async def _one_shot(

@@ -40,6 +40,7 @@ from bench.cli.output import (
     facts_of,
     labelled,
     print_json,
+    refusing,
     region_of,
     shown_path,
 )
@@ -409,10 +410,8 @@ def emulate(
     if not host or not port.isdecimal() or port == "0":
         raise Refused(f"--tap {tap}: it is a host and a port, such as 127.0.0.1:6090.")
     where = folder or Path(tempfile.mkdtemp(prefix="lorabench-lab-"))
-    try:
+    with refusing(HostError, by=BenchBroken):
         asyncio.run(_run(EmulatedLab(where, f"ws://{tap}", region=region), as_json=as_json))
-    except HostError as error:
-        raise BenchBroken(str(error)) from None
     return ExitCode.PASSED
 
 
@@ -422,10 +421,8 @@ def _control(folder: Path, words: tuple[str, ...]) -> int:
             "--control takes a verb and a name, such as `unplug dut`. Verbs: "
             + ", ".join(lab_folder.VERBS)
         )
-    try:
+    with refusing(lab_folder.ControlRefused):
         asyncio.run(lab_folder.ask(folder, *words))
-    except lab_folder.ControlRefused as refusal:
-        raise Refused(str(refusal)) from None
     return ExitCode.PASSED
 
 

@@ -46,6 +46,7 @@ from bench.cli.output import (
     command_line,
     print_json,
     print_lines,
+    refusing,
     shown_path,
     worst,
 )
@@ -105,10 +106,8 @@ def healthy(
 
     NotReady with all that is wrong.
     """
-    try:
+    with refusing(HostError, by=NotReady):
         warnings = check(inventory, tell, well)
-    except HostError as error:
-        raise NotReady(str(error)) from None
     for warning in warnings:
         tell(f"warning: {warning}")
 
@@ -302,10 +301,8 @@ def _rig_of(rig: Rig | None, bench: Path | None, without: Sequence[str]) -> Rig:
 def _lab_of(bench: Path, without: Sequence[str], runs: Path) -> Inventory:
     inventory = inventory_of(bench)
     asked_for = dict.fromkeys(without, "asked for")
-    try:
+    with refusing(NoSuchPart):
         return inventory.without(sick_parts(runs, inventory) | asked_for)
-    except NoSuchPart as error:
-        raise Refused(str(error)) from None
 
 
 def _pass(night: Night, display: ProgressDisplay) -> Outcome:

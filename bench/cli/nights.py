@@ -14,7 +14,17 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.output import RUNS, AsJson, ExitCode, Refused, RunsRead, answer, labelled, shown_path
+from bench.cli.output import (
+    RUNS,
+    AsJson,
+    ExitCode,
+    Refused,
+    RunsRead,
+    answer,
+    labelled,
+    refusing,
+    shown_path,
+)
 from bench.cli.report import (
     LATEST,
     REPORT,
@@ -220,14 +230,7 @@ def known(
     return answer(rows, lines, as_json=as_json)
 
 
-def compare(
-    old: str,
-    new: str,
-    /,
-    *,
-    runs: RunsRead = RUNS,
-    as_json: AsJson = False,
-) -> int:
+def compare(old: str, new: str, /, *, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
     """Say whether one build is worse than another, from what both have been through.
 
     Exit code: 0 not worse, 1 worse, 10 different but undecided, 11 too few conclusive pairs,
@@ -295,10 +298,8 @@ def label_of(name: str, records: Sequence[Recorded]) -> str:
 
 def known_of(file: Path) -> tuple[Known, ...]:
     """What is known; Refused where the file cannot be used."""
-    try:
+    with refusing(KnownUnreadable):
         return read_known(file)
-    except KnownUnreadable as error:
-        raise Refused(str(error)) from None
 
 
 def _lines(runs: Path, name: str | None) -> list[Line]:
@@ -561,13 +562,8 @@ def _changed(morning: Morning | None) -> list[str]:
         return []
     night = morning.night
     changes = [one for one in night.changes if one.kind != "new_case"]
-    page = shown_path(morning.page)
-    return [
-        morning_sentence(morning.line, night),
-        *change_lines(changes),
-        f"All nights: {page}",
-        "",
-    ]
+    page = f"All nights: {shown_path(morning.page)}"
+    return [morning_sentence(morning.line, night), *change_lines(changes), page, ""]
 
 
 def sentence(code: ExitCode, findings: int) -> str:

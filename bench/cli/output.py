@@ -4,7 +4,8 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -65,6 +66,17 @@ class BenchBroken(Refused):
     """The bench cannot work, through no mistake of the person who asked."""
 
     exit_code = ExitCode.BENCH_ERROR
+
+
+@contextmanager
+def refusing(
+    *errors: type[Exception], said: str = "{}", by: type[Refused] = Refused
+) -> Iterator[None]:
+    """Each of these errors refuses the command: `said` has a place for what it says."""
+    try:
+        yield
+    except errors as error:
+        raise by(said.format(error)) from None
 
 
 PROGRAM = "lorabench"
@@ -143,10 +155,8 @@ Strategy = Literal["Drop", "Mark", "None"]
 
 def region_of(name: str) -> Region:
     """The region of this name; Refused."""
-    try:
+    with refusing(ValueError, said="{}."):
         return region(name)
-    except ValueError as error:
-        raise Refused(f"{error}.") from None
 
 
 Flag = Annotated[bool, Parameter(negative=(), show_default=False)]

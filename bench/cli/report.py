@@ -35,6 +35,7 @@ from bench.cli.output import (
     labelled,
     print_json,
     print_lines,
+    refusing,
     shown_path,
     worst,
 )
@@ -217,14 +218,12 @@ def score_runs(
             "Two of these run folders have the same name, by which their scores are told apart. "
             "Score them one at a time, each with a --lake of its own."
         )
-    try:
+    with (
+        refusing(LakeBusy, by=BenchBroken),
+        refusing(CapturesOutOfReach),
+        refusing(JavaMissing, said="{}."),
+    ):
         return job.score(folders, lake=lake, master=master, progress=progress)
-    except JavaMissing as error:
-        raise Refused(f"{error}.") from None
-    except CapturesOutOfReach as error:
-        raise Refused(str(error)) from None
-    except LakeBusy as error:
-        raise BenchBroken(str(error)) from None
 
 
 def missing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
@@ -308,11 +307,9 @@ def write_report(folder: Path, states: Mapping[str, CaseState] | None = None) ->
 
     Refused when the run has no verdict yet, or a score that cannot be read.
     """
-    try:
+    with refusing(bench.report.ReportError):
         score = bench.report.score_of(folder)
         bench.report.write(folder, score, states)
-    except bench.report.ReportError as error:
-        raise Refused(str(error)) from None
     if score.is_scored:
         said: dict[str, Any] = json.loads((folder / "score.json").read_bytes())
         return said

@@ -40,6 +40,7 @@ from bench.cli.output import (
     command_line,
     labelled,
     options,
+    refusing,
     shown_path,
 )
 from bench.cli.progress import ProgressDisplay
@@ -411,7 +412,5 @@ def import_files(files: Sequence[Path], **how: Any) -> Path:
             raise Refused(f"There is no file {file}. Give the path of a capture of traffic.")
     from bench import traffic
 
-    try:
+    with refusing(traffic.TrafficError):
         return traffic.run(files, **how)
-    except traffic.TrafficError as error:
-        raise Refused(str(error)) from error

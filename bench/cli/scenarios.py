@@ -30,6 +30,7 @@ from bench.cli.output import (
     answer,
     labelled,
     options,
+    refusing,
 )
 from bench.cli.progress import ProgressDisplay
 from bench.cli.report import in_words
@@ -225,10 +226,8 @@ def _keeps_histories(catalogue: Path) -> bool:
             return False
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
-    try:
+    with refusing(ValueError, said="--catalogue: {}"):
         read_histories(catalogue)
-    except ValueError as error:
-        raise Refused(f"--catalogue: {error}") from None
     return True
 
 
