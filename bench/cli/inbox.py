@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -313,11 +314,8 @@ def _outbox_page(file: Path, state: OutboxState, streams_max: int) -> list[str]:
 
 async def _release(file: Path) -> None:
     """Let go on what is parked; UpstreamUnavailable, also while the network server runs."""
-    outbox = Outbox(file)
-    try:
+    with closing(Outbox(file)) as outbox:
         await outbox.release(utc_us())
-    finally:
-        outbox.close()
 
 
 def _told(message: Waiting) -> str:

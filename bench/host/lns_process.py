@@ -477,11 +477,8 @@ class FollowedLns(LnsProcess):
         upstream = dict(self.settings["upstream"])
         upstream.pop("retry_max_s", None)
         self.settings = {**self.settings, "upstream": upstream}
-        outbox = Outbox(self._outbox)
-        try:
+        with closing(Outbox(self._outbox)) as outbox:
             await outbox.release(utc_us())
-        finally:
-            outbox.close()
 
     @property
     def _outbox(self) -> Path:

@@ -149,11 +149,8 @@ class DiskOutbox:
         at_us = self._utc_us()
         at = _EPOCH + timedelta(microseconds=at_us)
         self._released |= {one.message_id: at for one in state_of(self._file).parked}
-        outbox = Outbox(self._file)
-        try:
+        with closing(Outbox(self._file)) as outbox:
             await outbox.release(at_us)
-        finally:
-            outbox.close()
 
     def fill(self) -> None:
         """Let nothing more be written, until `free`: somebody else is about to, and never does."""
