@@ -216,6 +216,22 @@ async def test_a_report_of_what_was_sent_again_proves_nothing_more(rig):
     rig.expect(last, FIRST, first="west")
 
 
+async def test_a_report_that_comes_behind_forty_others_is_of_its_downlink(rig):
+    """A server knows what it has handed over until that is reported."""
+    rig.west.suppress_downlinks(41)
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    first = await heard(rig, rig.alpha)
+    late = rig.sent(by="west")
+    for _ in range(40):
+        frame = await heard(rig, rig.charlie, after=milliseconds(50), confirmed=True)
+    await rig.say(late, by="west")
+    after = await heard(rig, rig.alpha)
+    rig.expect(first, WITH_DOWNLINK, first="west")
+    for one in (frame, after):
+        rig.expect(one, FIRST, first="west")
+    rig.expect_on_air(first, "RX1")
+
+
 async def test_an_acknowledgement_proves_only_what_asked_for_one(rig, confirmed):
     """And only what was sent: a device that acknowledges too much takes nothing from anybody."""
     rig.west.suppress_downlinks(1)

@@ -80,6 +80,16 @@ async def test_traffic_within_the_window_lets_go_of_nothing(rig):
     rig.expect_ignored(X, by="window")
 
 
+@pytest.mark.requires("virtual time")
+async def test_what_the_window_is_over_for_is_forgotten_at_once(rig):
+    """The next message lets go of all ids that are over, and not only of its share."""
+    rig.consumer(window=SHORT)
+    for _ in range(12):
+        await rig.inject(rig.alpha)
+    await publish_at(rig, 30)
+    rig.expect_effects(X)
+
+
 async def test_a_window_has_limits(rig):
     """19 s and a second more than 7 days are refused; the limits themselves are not.
 

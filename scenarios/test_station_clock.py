@@ -209,7 +209,7 @@ async def test_a_radio_that_shows_its_clock_leaves_those_of_others_as_they_are(r
     await says(rig, FIRST)
 
 
-@pytest.mark.parametrize("radio", [1, 3])
+@pytest.mark.parametrize("radio", [1, 3, 127])
 async def test_a_session_that_another_has_ended_is_over_on_every_radio(rig, radio):
     """Whoever names it ten seconds after the link came back only makes the server ask."""
     rig.only("west")
