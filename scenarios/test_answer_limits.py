@@ -676,6 +676,22 @@ async def test_class_c_waits_no_longer_than_for_the_report(rig):
         rig.expect(uplink, FIRST, first="west")
 
 
+async def test_class_c_goes_on_when_the_last_sending_is_on_the_air(rig):
+    """Two were lost; the third is proven as the first would have been, and the next one follows."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.west.suppress_downlinks(2)
+    for text in (b"lost", b"next"):
+        await rig.queue_downlink(always, payload=text, port=8)
+    await rig.wait(seconds(12))
+    after = await always.send()
+    for text in (b"lost", b"next"):
+        rig.expect_downlink(always, text, port=8, window="C")
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+
+
 async def test_class_c_gives_a_station_time_to_report(rig):
     """A report that is a second late is one: what it tells of is not sent a second time."""
     always = rig.provision("listening", f_cnt=10, device_class="C")

@@ -409,7 +409,9 @@ class Accounts:
         for station, (stage, number) in self._late.untold():
             text = f"late station {self._name_of(station)}: expected {stage} after {number}"
             yield Found(rule="account", text=f"{text}, observed nothing", t_us=0, station=station)
-        for station, msgtype in sorted(self._unreadable):
+        # What is no object has no odd value either: nobody may take anything else for it.
+        no_objects = [key for key in self._unread if not key[1]]
+        for station, msgtype in sorted({*self._unreadable, *no_objects}):
             due, seen = self._unreadable[station, msgtype], self._unread[station, msgtype]
             if due != seen:
                 text = f"unreadable messages of {self._name_of(station)}, {msgtype or 'no'} msgtype"

@@ -19,6 +19,8 @@ _FREE_US = 50_000
 """How soon after the one before what waits is handed over, on a quiet host."""
 _JUST_HEARD_US = 5_000_000
 """A station that told a frame so lately may be the one that a server has heard a device through."""
+_UNHEARD = frozenset({"suppress"})
+"""What keeps a downlink off the air, and holds nothing else up."""
 _LINE = re.compile(r"RX_C:UNICAST:(\d+:[0-9a-f]+)$")
 
 
@@ -135,7 +137,7 @@ class ClassC:
 
 def is_quiet(events: Sequence[Event]) -> bool:
     """Whether no host is late here, and no scenario holds anything up."""
-    kinds = {event["kind"] for event in events}
     rigs = {event.get("rig") for event in events if event["kind"] == "case.begin"}
     ended = any(event["kind"] == "case.lns" and event["event"] != "start" for event in events)
-    return rigs == {"simulated"} and not ended and "fault.begin" not in kinds
+    faults = {event["fault"] for event in events if event["kind"] == "fault.begin"}
+    return rigs == {"simulated"} and not ended and faults <= _UNHEARD
