@@ -140,12 +140,19 @@ class Leaving:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One connection of the station: both links, and what is about to be sent on each."""
+    """One connection of the station: both links, and what waits to be sent on each.
+
+    On a link in memory nothing has to wait.
+    """
 
     station: TextLink
     lns: TextLink
     to_station: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
     to_lns: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
+
+    @property
+    def ways(self) -> tuple[tuple[TextLink, asyncio.Queue[Leaving]], ...]:
+        return (self.lns, self.to_lns), (self.station, self.to_station)
 
     def close(self) -> None:
         self.station.close()
@@ -447,8 +454,12 @@ class Tap:
         connection = self._connection
         if connection is None:
             return self._note(leaving, dropped=True, cause=NO_LINK)
-        queue = connection.to_lns if leaving.direction == "up" else connection.to_station
-        queue.put_nowait(leaving)
+        up = leaving.direction == "up"
+        link = connection.lns if up else connection.station
+        if isinstance(link, MemoryLink):
+            self._note_leaving(leaving, link)
+            return None if link.closed else link.send_now(leaving.text)
+        (connection.to_lns if up else connection.to_station).put_nowait(leaving)
 
     def _note(self, leaving: Leaving, *, dropped: bool, cause: str | None = None) -> None:
         fields: dict[str, object] = {
@@ -466,6 +477,9 @@ class Tap:
             fields["origin"] = leaving.origin
         self._record(f"tap-{self.station}", "station.text", fields)
 
+    def _note_leaving(self, leaving: Leaving, link: TextLink) -> None:
+        self._note(leaving, dropped=link.closed, cause=NO_LINK if link.closed else None)
+
     def _later(self, after_us: int, action: Callable[[], None]) -> None:
         if after_us <= 0:
             return action()
@@ -478,15 +492,16 @@ class Tap:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(_read(connection.station, self._up))
                 tasks.create_task(self._read_lns(connection))
-                tasks.create_task(self._send(connection.lns, connection.to_lns))
-                tasks.create_task(self._send(connection.station, connection.to_station))
+                for link, queue in connection.ways:
+                    if not isinstance(link, MemoryLink):
+                        tasks.create_task(self._send(link, queue))
         except* LinkClosed:
             pass
         finally:
             connection.close()
             if self._connection is connection:
                 self._connection = None
-            for queue in (connection.to_lns, connection.to_station):
+            for _, queue in connection.ways:
                 while not queue.empty():
                     self._note(queue.get_nowait(), dropped=True, cause=NO_LINK)
 
@@ -530,7 +545,7 @@ class Tap:
         while True:
             text = await leaving.get()
             # Noted before it is sent: the other process may answer before this one goes on.
-            self._note(text, dropped=link.closed, cause=NO_LINK if link.closed else None)
+            self._note_leaving(text, link)
             await link.send(text.text)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from bench.capture import Record
 from bench.chance import stream
 from bench.station import LinkClosed, TextLink
+from bench.station.tap import MemoryLink
 from bench.transmission import Eui, Transmission
 from bench.verdict import wire
 from bench.virtual.air import Heard, Medium
@@ -359,7 +360,10 @@ class VirtualStation:
 
     def _say(self, text: str | None) -> None:
         if text is not None and self._link is not None:
-            self._outgoing.put_nowait(text)
+            if isinstance(self._link, MemoryLink) and not self._link.closed:
+                self._link.send_now(text)
+            else:
+                self._outgoing.put_nowait(text)
 
     def _gps_us(self, xtime: int) -> int:
         start_us, at_us = self._gps_start_us, self.clock.time_us(xtime)
@@ -403,7 +407,8 @@ class VirtualStation:
         self._tell_frames()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._send(link, self._outgoing))
+                if not isinstance(link, MemoryLink):
+                    tasks.create_task(self._send(link, self._outgoing))
                 tasks.create_task(self._read(link))
         except* LinkClosed:
             pass
