@@ -319,8 +319,10 @@ class Evidence:
             queue = waiting[reception.station, reception.xtime]
             if queue:
                 event = queue.pop(0)
-                words, level2 = _words(event), event.get("level2", ABSENT)
-                self.receptions[index] = replace(reception, outcome=words, level2=level2)
+                self.receptions[index] = Heard(
+                    reception.station, reception.frame_id, reception.xtime, reception.t_us,
+                    _words(event), event.get("level2", ABSENT),
+                )  # fmt: skip
         self.surplus_outcomes = [outcome for queue in waiting.values() for outcome in queue]
 
     def _ask_level2(self) -> None:
@@ -357,12 +359,13 @@ def _settled(rows: Sequence[Expected], heard: Sequence[Heard]) -> list[Expected]
     return settled
 
 
-def _words(event: Event) -> Words:
+def _words(event: Event, level2: str = ABSENT) -> Words:
     return Words(
         event.get("status", ABSENT),
         event["upstream"],
         event.get("reason", ABSENT),
         event["answer"],
+        level2,
     )
 
 
@@ -371,7 +374,7 @@ def _read_expect(evidence: Evidence, event: Event) -> None:
         case "device":
             evidence.expected_lines[event["dev_eui"]].append(event["line"])
         case "outcome":
-            words = replace(_words(event), level2=event.get("level2", ABSENT))
+            words = _words(event, event.get("level2", ABSENT))
             row = Expected(event["station"], words, event.get("race"))
             evidence.expected[event["frame_id"]].append(row)
         case _:

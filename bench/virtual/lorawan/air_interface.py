@@ -242,6 +242,7 @@ F_OPTS_MAX = 15
 F_CNT_WIRE = 1 << 16
 MIC_OCTETS = 4
 _HEAD = 8  # MHDR, DevAddr, FCtrl, FCnt
+_FRAMES_MAX = 1024
 _SIZE_MAX = 255
 
 
@@ -344,8 +345,12 @@ def kind_of(phy: bytes) -> Kind | None:
     return Kind(phy[0] >> 5)
 
 
+@lru_cache(maxsize=_FRAMES_MAX)
 def read_data(phy: bytes) -> DataFrame | None:
-    """The data frame in these octets; None if there is none."""
+    """The data frame in these octets; None if there is none.
+
+    Many look at each: who sends it, who hears it, and whoever inspects what was made of it.
+    """
     kind = kind_of(phy)
     if kind is None or kind not in (*_DATA_UP, *_DATA_DOWN):
         return None
