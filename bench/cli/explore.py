@@ -117,8 +117,8 @@ def _on_rig(
     rig: str, order: Order, text: str | None, capture_dir: Path, keep: Path | None, *, as_json: bool
 ) -> int:
     # Pytest and reports, which histories in memory do not need: a quarter of the start.
-    from bench.cli.report import in_words, totals
     from bench.cli.run import Selection, run_scenarios
+    from bench.cli.verdicts import in_words, totals
 
     wires = rig == "emulated"
     if text is not None:

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 import bench
 from bench.capture.run_folder import Origin
+from bench.cli.against import against_run, against_server, is_command
 from bench.cli.lab import bench_taken, inventory_of, whereabouts
 from bench.cli.nights import (
     KNOWN,
@@ -56,10 +57,7 @@ from bench.cli.run import (
     Ran,
     Rig,
     Selection,
-    against_run,
-    against_server,
     import_files,
-    is_command,
     run_scenarios,
 )
 from bench.device.dialects import serial_ports

@@ -28,12 +28,12 @@ from bench.cli.output import (
 from bench.cli.report import (
     LATEST,
     REPORT,
-    in_words,
     missing_rows,
     oracle_words,
     resolve,
     timing_rows,
 )
+from bench.cli.verdicts import in_words
 from bench.night.comparison import Outcome, compared, table
 from bench.night.comparison import sentence as answer_of
 from bench.night.memory import remembered

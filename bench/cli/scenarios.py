@@ -33,7 +33,7 @@ from bench.cli.output import (
     refusing,
 )
 from bench.cli.progress import ProgressDisplay
-from bench.cli.report import in_words
+from bench.cli.verdicts import in_words
 from bench.explore.history import read_histories
 from bench.plan import Bound, Overheads, Schedule, bound, schedule
 from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench

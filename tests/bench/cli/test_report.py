@@ -4,17 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.output import ExitCode, Refused
-from bench.cli.report import (
-    CaseVerdict,
-    exit_code_of,
-    in_words,
-    read_left_out,
-    read_verdicts,
-    resolve,
-    run_folders_in,
-    totals,
-)
+from bench.cli.output import Refused
+from bench.cli.report import resolve, run_folders_in
 
 
 def make_run(runs: Path, name: str) -> Path:
@@ -56,60 +47,3 @@ def test_a_wrong_name_is_answered_with_near_ones(tmp_path: Path) -> None:
 def test_without_any_run_the_message_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="`lorabench run` makes one"):
         resolve(["latest"], runs=tmp_path / "runs")
-
-
-BEGIN = '{"schema":1,"run_id":"r","source":"bench","seq":0,"t_us":1,"kind":"case.begin","case":"a"}'
-PASSED = (
-    '{"schema":1,"run_id":"r","source":"bench","seq":1,"t_us":2,"kind":"case.end","case":"a",'
-    '"verdict":"PASS","reasons":[],"attempt":1}'
-)
-FAILED = (
-    '{"schema":1,"run_id":"r","source":"bench","seq":2,"t_us":4,"kind":"case.end","case":"b",'
-    '"verdict":"FAIL","reasons":["two answers"],"owner":"LNS","attempt":1}'
-)
-REPEATED = (
-    '{"schema":1,"run_id":"r","source":"bench","seq":3,"t_us":6,"kind":"case.end","case":"c",'
-    '"verdict":"PASS","reasons":[],"attempt":2}'
-)
-
-
-def run_folder(tmp_path: Path, *lines: str) -> Path:
-    (tmp_path / "bench.jsonl").write_text("\n".join(lines) + "\n")
-    return tmp_path
-
-
-def test_case_ends_are_read_in_order(tmp_path: Path) -> None:
-    assert read_verdicts(run_folder(tmp_path, BEGIN, PASSED, FAILED)) == [
-        CaseVerdict("a", "PASS"),
-        CaseVerdict("b", "FAIL", ("two answers",)),
-    ]
-
-
-def test_a_torn_line_is_left_out(tmp_path: Path) -> None:
-    assert read_verdicts(run_folder(tmp_path, PASSED, FAILED[:60])) == [CaseVerdict("a", "PASS")]
-
-
-def test_a_folder_without_a_capture_has_no_verdict(tmp_path: Path) -> None:
-    assert read_verdicts(tmp_path) == []
-
-
-def test_the_exit_code_of_captures_is_that_of_scores(tmp_path: Path) -> None:
-    assert exit_code_of(read_verdicts(run_folder(tmp_path, PASSED))) is ExitCode.PASSED
-    assert exit_code_of(read_verdicts(run_folder(tmp_path, REPEATED))) is ExitCode.REPEATED
-    assert exit_code_of(read_verdicts(run_folder(tmp_path, FAILED))) is ExitCode.FAILED
-    assert exit_code_of([]) is ExitCode.BENCH_ERROR
-
-
-def test_totals_name_every_word_and_read_well() -> None:
-    counts = totals([CaseVerdict("a", "PASS"), CaseVerdict("b", "FAIL"), CaseVerdict("c", "PASS")])
-    assert counts == {"PASS": 2, "FAIL": 1, "INCONCLUSIVE": 0, "ERROR": 0}
-    assert in_words(counts) == "2 PASS, 1 FAIL"
-    assert in_words(totals([])) == "no verdict"
-
-
-def test_what_was_left_out_is_counted_by_what_is_missing(tmp_path: Path) -> None:
-    note = '{"source":"bench","seq":0,"t_us":1,"kind":"case.left_out","case":"a","missing":%s}'
-    lines = [note % missing for missing in ('["time"]', '["radio","power"]', '["time"]', "7")]
-    folder = run_folder(tmp_path, PASSED, *lines)
-    assert read_left_out(folder) == {"time": 2, "power, radio": 1, "not told": 1}
-    assert read_verdicts(folder) == [CaseVerdict("a", "PASS")]

@@ -8,8 +8,8 @@ import pytest
 from bench.capture.wholeness import Wholeness
 from bench.cli.output import ExitCode
 from bench.cli.program import main
-from bench.cli.report import CaseVerdict
 from bench.cli.run import Ran, Selection, remarks_on
+from bench.cli.verdicts import CaseVerdict
 
 PASSED = CaseVerdict("a", "PASS")
 FAILED = CaseVerdict("b", "FAIL", ("two answers",))

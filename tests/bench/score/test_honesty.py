@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from bench.capture.wholeness import wholeness
-from bench.cli.report import exit_code_of, read_verdicts
+from bench.cli.verdicts import exit_code_of, read_verdicts
 from bench.report import exit_code, write
 from bench.report.score_file import read_score
 from tests.bench.score.conftest import Scored, captures
