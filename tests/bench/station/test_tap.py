@@ -47,11 +47,28 @@ class Side:
         return [text for _, text in self.got]
 
 
+class Wire:
+    """A link that takes a turn to send, as a socket does."""
+
+    def __init__(self, link: MemoryLink) -> None:
+        self._link = link
+        self.receive, self.close = link.receive, link.close
+
+    @property
+    def closed(self) -> bool:
+        return self._link.closed
+
+    async def send(self, text: str) -> None:
+        await asyncio.sleep(0)
+        await self._link.send(text)
+
+
 class Rig:
     """Two taps between two hand-driven stations and a server that only listens."""
 
-    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, tasks: asyncio.TaskGroup, *, wired: bool = False) -> None:
         self.tasks = tasks
+        self.wired = wired
         self.events: list[tuple[str, str, dict[str, object]]] = []
         self.stations = {NEAR: Side(), FAR: Side()}
         self.servers = {NEAR: Side(), FAR: Side()}
@@ -63,7 +80,7 @@ class Rig:
             tap_end, server_end = link_pair()
             self.servers[eui].link = server_end
             self.tasks.create_task(self.servers[eui].listen(server_end))
-            return tap_end
+            return Wire(tap_end) if self.wired else tap_end
 
         tap = Tap(eui, connect_lns, self.record)
         tap.xtime_now = lambda: XTIME[eui] + now_us()
@@ -112,10 +129,10 @@ class Rig:
 Scene = Callable[[Rig], Coroutine[object, object, None]]
 
 
-def play(scene: Scene) -> Rig:
+def play(scene: Scene, *, wired: bool = False) -> Rig:
     async def main() -> Rig:
         async with asyncio.TaskGroup() as tasks:
-            rig = Rig(tasks)
+            rig = Rig(tasks, wired=wired)
             running = [tasks.create_task(tap.run()) for tap in rig.taps.values()]
             await asyncio.sleep(0)
             await rig.connect()
@@ -129,12 +146,13 @@ def play(scene: Scene) -> Rig:
     return run(main())
 
 
-def test_texts_pass_both_ways_and_are_recorded() -> None:
+@pytest.mark.parametrize("wired", [False, True])
+def test_texts_pass_both_ways_and_are_recorded(*, wired: bool) -> None:
     async def scene(rig: Rig) -> None:
         await rig.up(updf(1), "nonsense {", '{"msgtype":"alarm"}')
         await rig.down(DNMSG, "[]")
 
-    rig = play(scene)
+    rig = play(scene, wired=wired)
     assert rig.arrived == [updf(1), "nonsense {", '{"msgtype":"alarm"}']
     assert rig.stations[NEAR].texts == [DNMSG, "[]"]
     assert rig.noted == [{"direction": "up"}] * 3 + [{"direction": "down"}] * 2
@@ -237,9 +255,12 @@ def test_a_text_on_its_way_out_when_the_link_is_cut_is_recorded_as_dropped() -> 
         rig.near.inject(updf(1))
         rig.near.cut()
 
-    rig = play(scene)
+    rig = play(scene, wired=True)
     assert rig.arrived == []
     assert [line.get("dropped") for line in rig.noted] == [True]
+    rig = play(scene)  # in memory nothing is on its way out
+    assert rig.arrived == [updf(1)]
+    assert [line.get("dropped") for line in rig.noted] == [None]
 
 
 def test_the_end_of_one_side_ends_the_other() -> None:
@@ -316,8 +337,8 @@ def test_downlinks_are_suppressed_or_delayed_and_nothing_else_is() -> None:
         '{"msgtype":"getxtime"}', '{"msgtype":"timesync"}', DNMSG,
     ]  # fmt: skip
     assert rig.noted == [
-        {"direction": "down", "dropped": True},
         {"direction": "down"},
+        {"direction": "down", "dropped": True},
         {"direction": "down"},
         {"direction": "down", "held_us": 200_000},
     ]
