@@ -43,7 +43,6 @@ from lns.station.protocol import (
     Passed,
     Reception,
     Rejected,
-    Side,
     StationProtocol,
     TextLink,
     Transmitted,
@@ -152,7 +151,7 @@ class NetworkServer:
         """Serve one station until its link closes; receptions under way are finished first."""
         if self._elsewhere is not None:
             self._elsewhere.begin()
-        protocol = StationProtocol(Side.LNS, region=self._region, utc=self._utc)
+        protocol = StationProtocol(self._region, self._utc)
         clock = self._connections.clock(station)
         clock.connected(now_us())
         connection: Connection | None = None

@@ -18,6 +18,7 @@ from bench.explore.history import SERVERS, Device, History, StationRestart
 from bench.explore.play import DR, FREQ_HZ, ON_AIR_US, Conductor, Secrets, reception_text
 from bench.explore.trace import Delivered, Frame, Kept, Trace, Words
 from bench.rig.simulated_rig import FarStore, SharedStore, StoreWire
+from bench.verdict import wire
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage
 from lns.dedup.session import Session
@@ -31,7 +32,6 @@ from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
 from lns.station.messages import Dnmsg, parse_down
 from lns.station.protocol import LinkClosed
-from lns.station.spelling import dntxed_text, version_text, xtime_report_text
 from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion
 
 START_US = 1_000_000
@@ -40,7 +40,7 @@ CONNECTING_US = 1_000
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 JOIN_EUI = Eui("70B3D57ED0000000")
 COUNTER_AT_START_US = 77
-_VERSION = version_text("2.0.6(linux/std)")
+_VERSION = wire.version_told(station="2.0.6(linux/std)", firmware=None, features=())
 
 
 def play_in_memory(history: History) -> Trace:
@@ -141,13 +141,17 @@ class Station:
             return
         if text.startswith('{"msgtype":"getxtime"'):
             if not self._is_mute:
-                link.bring(xtime_report_text([self.xtime_now()], mux_time=0.0, uptime_us=0))
+                xtime = self.xtime_now()
+                link.bring(wire.clocks_told(xtime, mux_time=0.0, up_us=0, utc_us=0))
             return
         said = parse_down(text)
         if isinstance(said, Dnmsg):
             self.downlinks.append(said)
-            facts = {"dr": DR, "freq_hz": FREQ_HZ, "xtime": self.xtime_now(), "txtime": 0.0}
-            link.bring(dntxed_text(said, **facts))  # type: ignore[arg-type]
+            wanted, at = wire.wanted(wire.understood(text)), self.xtime_now()
+            assert wanted is not None, "a station can read what this server says"
+            sent = wire.sent_told(wanted, dr=DR, freq_hz=FREQ_HZ, xtime=at, up_us=0, gpstime=0)
+            assert sent is not None, "no device has a DevEUI of zeros"
+            link.bring(sent)
 
 
 class Server:

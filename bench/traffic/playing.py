@@ -6,11 +6,11 @@ devices and air there is the log.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from bench.capture import Record
 from bench.chance import stream
@@ -20,6 +20,7 @@ from bench.run.attempts import first_cause
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, Tap, link_pair
 from bench.traffic.recording import Device, Hearing, Log, Step, Uplink, steps
+from bench.verdict import wire
 from bench.verdict.case import Case, Verdict
 from bench.verdict.expectation import Due, words
 from bench.virtual.air import Links, Medium
@@ -31,8 +32,6 @@ from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868, Region
 from lns.network_server import NetworkServer
-from lns.station.messages import UpInfo
-from lns.station.protocol import Configured, Side, StationProtocol, TimeTold
 from lns.store.memory import MemoryStore
 
 # ADR 007 in a few lines, so plain that they can be checked by eye. They share nothing with the
@@ -44,6 +43,7 @@ REPEATED_ANSWERS_MAX = 3
 _COPY = {"Drop": "dropped(Duplicate)", "Mark": "marked", "None": "forwarded"}
 _AGAIN = {"Drop": "dropped(ResubmissionSuppressed)", "Mark": "marked", "None": "forwarded"}
 _BAD_COUNTER = "dropped(InvalidFrameCounter)"
+_VERSION = "2.0.6(linux/std)"
 
 
 @dataclass(slots=True)
@@ -142,7 +142,6 @@ class RecordedStation:
         self.ready = asyncio.Event()
         self._connect = connect
         self._clock = ConcentratorClock(stream(seed, "station", eui, "clock"))
-        self._protocol = StationProtocol(Side.STATION, xtime_now=self.xtime_now)
         self._link: TextLink | None = None
         self._utc_us: int | None = None
 
@@ -153,12 +152,10 @@ class RecordedStation:
     async def run(self) -> None:
         """Introduce itself to the server and listen to it, until the link is over."""
         link = self._link = await self._connect()
-        self._protocol.send_version()
         try:
+            await link.send(wire.version_told(station=_VERSION, firmware=None, features=()))
             while True:
-                await self._push(link)
-                self._protocol.receive_text(await link.receive())
-                self._take_notice()
+                await self._take_notice(link, wire.understood(await link.receive()))
         except LinkClosed:
             return
         finally:
@@ -168,29 +165,32 @@ class RecordedStation:
         """Report an uplink now that ended at `heard_us`; LinkClosed where nobody listens."""
         assert self._link is not None and self.ready.is_set()
         utc_s = 0.0 if self._utc_us is None else (self._utc_us + now_us()) / 1_000_000
-        upinfo = UpInfo(
+        heard = wire.Upinfo(
+            rctx=0,
             xtime=self._clock.xtime(heard_us),
-            rssi_dbm=hearing.rssi_dbm,
+            rssi_dbm=round(hearing.rssi_dbm),
             snr_db=hearing.snr_db,
+            gpstime=0,
             rxtime=utc_s,
         )
-        self._protocol.send_uplink(
-            uplink.phy, dr=uplink.dr, freq_hz=uplink.freq_hz, upinfo=upinfo, ref_time=utc_s
+        text = wire.frame_told(
+            uplink.phy, dr=uplink.dr, freq_hz=uplink.freq_hz, heard=heard, ref_time=utc_s
         )
-        await self._push(self._link)
+        if text is not None:
+            await self._link.send(text)
 
-    def _take_notice(self) -> None:
-        for event in self._protocol.events_received():
-            match event:
-                case Configured():
-                    self._clock.start(now_us())
-                    self.ready.set()
-                case TimeTold(mux_time):
-                    self._utc_us = round(mux_time * 1_000_000) - now_us()
-
-    async def _push(self, link: TextLink) -> None:
-        for text in self._protocol.texts_to_send():
-            await link.send(text)
+    async def _take_notice(self, link: TextLink, fields: Mapping[str, Any]) -> None:
+        mux_time = float(fields.get("MuxTime", 0.0))
+        told_us = round(mux_time * 1_000_000)
+        if mux_time:
+            self._utc_us = told_us - now_us()
+        match fields.get("msgtype"):
+            case "router_config":
+                self._clock.start(now_us())
+                self.ready.set()
+            case "getxtime":
+                xtime = self.xtime_now()
+                await link.send(wire.clocks_told(xtime, mux_time=mux_time, up_us=0, utc_us=told_us))
 
 
 LNS = "lns-a"

@@ -323,7 +323,7 @@ def frame_told(phy: bytes, *, dr: int, freq_hz: int, heard: Upinfo, ref_time: fl
     return _text({**message, **tail})
 
 
-def version_told(*, station: str, firmware: str, features: Sequence[str]) -> str:
+def version_told(*, station: str, firmware: str | None, features: Sequence[str]) -> str:
     """What a station says first; firmware and package are the same line of its `version.txt`."""
     return _text(
         {

@@ -1,16 +1,14 @@
 """Which message follows which between a station and a network server?
 
-Both sides of one connection, without input or output: texts in by `receive_text`, what they mean
-out of `events_received`, texts to send out of `texts_to_send`. Nothing that the other side sends
-raises. A connection has no other state than what these objects hold; a new one starts afresh.
+The server's side of one connection, without input or output: texts in by `receive_text`, what they
+mean out of `events_received`, texts to send out of `texts_to_send`. Nothing that a station sends
+raises. A connection has no other state than what this object holds; a new one starts afresh.
 A remote shell or a command (`rmtsh`, `runcmd`) is never asked for, and nothing configures it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -20,29 +18,21 @@ from lns.lorawan.region import Region
 from lns.station.messages import (
     Dnmsg,
     Dntxed,
-    GetXtime,
     Ignored,
     Jreq,
     Malformed,
     Propdf,
-    RouterConfig,
     Timesync,
-    TimesyncAnswer,
     Updf,
-    UpInfo,
     Version,
     XtimeReport,
-    parse_down,
     parse_up,
 )
 from lns.station.spelling import (
     dnmsg_text,
-    frame_text,
     getxtime_text,
     router_config_text,
     timesync_answer_text,
-    version_text,
-    xtime_report_text,
 )
 
 
@@ -102,78 +92,25 @@ class Passed:
     msgtype: str
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """The server's channel plan: a station's radio starts anew."""
-
-    config: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class DownlinkWanted:
-    """The server asks for a transmission."""
-
-    dnmsg: Dnmsg
-
-
-@dataclass(frozen=True, slots=True)
-class TimeTold:
-    """The server's time in seconds UTC, from any message that carries MuxTime."""
-
-    mux_time: float
-
-
-Event = (
-    Versioned | Updf | Jreq | Transmitted | XtimeSample | Rejected | Passed
-    | Configured | DownlinkWanted | TimeTold
-)  # fmt: skip
+Event = Versioned | Updf | Jreq | Transmitted | XtimeSample | Rejected | Passed
 
 
 _GPS_EPOCH_S = 315_964_800
 _GPS_LEAP_S = 18
-_MUX_TIME_MAX = 1 << 40
-_STATION_VERSION = "2.0.6(linux/std)"
-
-
-class Side(StrEnum):
-    """Which end of the connection."""
-
-    LNS = "lns"
-    STATION = "station"
 
 
 class StationProtocol:
-    """One side of one connection.
+    """The server's side of one connection; `utc` is for MuxTime and GPS time.
 
-    The LNS side needs `region` and `utc` (for MuxTime and GPS time): it answers `version` with
-    `router_config` and then `getxtime`, whose reply is a sample of the station's clock. The station
-    side needs `xtime_now` and answers `getxtime` with it.
+    It answers `version` with `router_config` and then `getxtime`, whose reply is a sample of the
+    station's clock.
     """
 
-    def __init__(
-        self,
-        side: Side,
-        *,
-        region: Region | None = None,
-        utc: Utc | None = None,
-        xtime_now: Callable[[], int] | None = None,
-    ) -> None:
-        assert (region is not None) == (side is Side.LNS)
-        assert (xtime_now is not None) == (side is Side.STATION)
-        self._side = side
+    def __init__(self, region: Region, utc: Utc) -> None:
         self._region = region
         self._utc = utc
-        self._xtime_now = xtime_now
-        self._is_lns = side is Side.LNS
         self._events: list[Event] = []
         self._texts: list[str] = []
-
-    def receive_text(self, text: str) -> None:
-        """Take one message of the other side."""
-        if self._is_lns:
-            self._receive_up(text)
-        else:
-            self._receive_down(text)
 
     def events_received(self) -> list[Event]:
         """What has been received since the last call, in order."""
@@ -186,31 +123,15 @@ class StationProtocol:
         return texts
 
     def send_downlink(self, dnmsg: Dnmsg) -> None:
-        """LNS side: ask the station for a transmission."""
-        assert self._side is Side.LNS
+        """Ask the station for a transmission."""
         self._texts.append(dnmsg_text(dnmsg))
 
     def ask_xtime(self) -> None:
-        """LNS side: ask the station for its clock."""
-        assert self._side is Side.LNS
-        mux_time = None if self._utc is None else self._utc().timestamp()
-        self._texts.append(getxtime_text(mux_time))
+        """Ask the station for its clock."""
+        self._texts.append(getxtime_text(self._utc().timestamp()))
 
-    def send_version(self, *, features: str = "") -> None:
-        """Station side: the first message of a connection."""
-        assert self._side is Side.STATION
-        self._texts.append(version_text(_STATION_VERSION, features=features))
-
-    def send_uplink(
-        self, phy: bytes, *, dr: int, freq_hz: int, upinfo: UpInfo, ref_time: float = 0.0
-    ) -> None:
-        """Station side: a frame that was heard; none that a station keeps to itself is sent."""
-        assert self._side is Side.STATION
-        text = frame_text(phy, dr=dr, freq_hz=freq_hz, upinfo=upinfo, ref_time=ref_time)
-        if text is not None:
-            self._texts.append(text)
-
-    def _receive_up(self, text: str) -> None:
+    def receive_text(self, text: str) -> None:
+        """Take one message of the station."""
         match parse_up(text):
             case Updf() | Jreq() as uplink:
                 self._events.append(uplink)
@@ -238,60 +159,20 @@ class StationProtocol:
                 self._events.append(Passed("router-info"))
 
     def _configure(self) -> None:
-        assert self._region is not None
-        mux_time = None if self._utc is None else self._utc().timestamp()
+        mux_time = self._utc().timestamp()
         self._texts += [router_config_text(self._region, mux_time), getxtime_text(mux_time)]
 
     def _answer_timesync(self, txtime: int) -> None:
-        if self._utc is None:
-            return
         utc = self._utc()
         self._texts.append(
             timesync_answer_text(txtime, gpstime=gps_time_us(utc), mux_time=utc.timestamp())
         )
-
-    def _receive_down(self, text: str) -> None:
-        message = parse_down(text)
-        mux_time = _mux_time(message)
-        if mux_time is not None:
-            self._events.append(TimeTold(mux_time))
-        match message:
-            case RouterConfig(fields):
-                self._events.append(Configured(fields))
-            case Dnmsg() as dnmsg:
-                self._events.append(DownlinkWanted(dnmsg))
-            case GetXtime(mux_time=mux_time):
-                assert self._xtime_now is not None
-                xtime = self._xtime_now()
-                report = xtime_report_text([xtime], mux_time=mux_time or 0.0, uptime_us=0)
-                self._texts.append(report)
-            case Malformed(msgtype=msgtype):
-                self._events.append(Passed(msgtype or ""))
-            case Ignored(msgtype):
-                self._events.append(Passed(msgtype))
-            case TimesyncAnswer():
-                self._events.append(Passed("timesync"))
-            case _:
-                self._events.append(Passed("router-info"))
 
 
 def gps_time_us(utc: datetime) -> int:
     """Microseconds since 1980-01-06 without leap seconds (GPS is 18 s ahead of UTC since 2017)."""
     seconds = int(utc.timestamp()) - _GPS_EPOCH_S + _GPS_LEAP_S
     return seconds * 1_000_000 + utc.microsecond
-
-
-def _mux_time(message: object) -> float | None:
-    match message:
-        case RouterConfig(fields):
-            value = fields.get("MuxTime")
-            if isinstance(value, int | float) and 0 < value < _MUX_TIME_MAX:
-                return float(value)
-            return None
-        case Dnmsg() | TimesyncAnswer() | GetXtime():
-            return message.mux_time
-        case _:
-            return None
 
 
 class Reception(Struct, frozen=True, gc=False):

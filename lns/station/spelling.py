@@ -1,13 +1,11 @@
-"""How does Basics Station, or a server it accepts, spell each message?
+"""How does a server that Basics Station accepts spell each message?
 
-Key order and types are those of recorded Basics Station 2.0.6; the JSON is compact. What a station
-has to be told before its radio runs: explicit channels, never together with `upchannels`; data
-rates and frequency range always, or the station drops every uplink or downlink without a word.
-Source: Basics Station, `router_config`.
+Key order and types are those that were recorded with Basics Station 2.0.6; the JSON is compact.
+What a station has to be told before its radio runs: explicit channels, never together with
+`upchannels`; data rates and frequency range always, or the station drops every uplink or downlink
+without a word. Source: Basics Station, `router_config`.
 """
 
-import struct
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -15,143 +13,9 @@ import msgspec
 
 from lns.lorawan.identifiers import Eui, eui_dashed, eui_id6
 from lns.lorawan.region import DataRate, FskDataRate, Region, StationRadio
-from lns.station.messages import NO_PORT, Dnmsg, UpInfo
+from lns.station.messages import Dnmsg
 
 _encode = msgspec.json.Encoder().encode
-_HEAD = struct.Struct("<BiBH")
-_MIC = struct.Struct("<i")
-_JOIN = struct.Struct("<BQQHi")
-_F_OPTS_LEN = 0x0F
-_MHDR_RFU_AND_MAJOR = 0x1F
-_DATA_BYTES_MIN = 12
-
-
-def frame_text(
-    phy: bytes, *, dr: int, freq_hz: int, upinfo: UpInfo, ref_time: float = 0.0
-) -> str | None:
-    """The message that a station makes of a frame; None where it stays silent.
-
-    Silent: RFU or major bits set, too short, FOptsLen beyond the frame, a join-request that has not
-    23 bytes, and downlinks (dndf, jacc), which no server asks for.
-    """
-    tail = _tail(dr, freq_hz, upinfo, ref_time)
-    if not phy or len(phy) > 255 or phy[0] & _MHDR_RFU_AND_MAJOR:
-        return None
-    match phy[0] >> 5:
-        case 0b000 if len(phy) == _JOIN.size:
-            return _jreq_text(phy, tail)
-        case 0b010 | 0b100 if len(phy) >= _DATA_BYTES_MIN:
-            if _HEAD.size + (phy[5] & _F_OPTS_LEN) + _MIC.size <= len(phy):
-                return _updf_text(phy, tail)
-        case 0b111:
-            return _propdf_text(phy, tail)
-        case _:
-            pass
-    return None
-
-
-def _updf_text(phy: bytes, tail: dict[str, Any]) -> str:
-    m_hdr, dev_addr, f_ctrl, f_cnt = _HEAD.unpack_from(phy)
-    port_at = _HEAD.size + (f_ctrl & _F_OPTS_LEN)
-    mic_at = len(phy) - _MIC.size
-    return _text(
-        {
-            "msgtype": "updf",
-            "MHdr": m_hdr,
-            "DevAddr": dev_addr,
-            "FCtrl": f_ctrl,
-            "FCnt": f_cnt,
-            "FOpts": _hex(phy[_HEAD.size : port_at]),
-            "FPort": phy[port_at] if port_at < mic_at else NO_PORT,
-            "FRMPayload": _hex(phy[port_at + 1 : mic_at]),
-            "MIC": _MIC.unpack_from(phy, mic_at)[0],
-            **tail,
-        }
-    )
-
-
-def _jreq_text(phy: bytes, tail: dict[str, Any]) -> str:
-    m_hdr, join_eui, dev_eui, dev_nonce, mic = _JOIN.unpack(phy)
-    return _text(
-        {
-            "msgtype": "jreq",
-            "MHdr": m_hdr,
-            "JoinEui": eui_dashed(Eui(f"{join_eui:016X}")),
-            "DevEui": eui_dashed(Eui(f"{dev_eui:016X}")),
-            "DevNonce": dev_nonce,
-            "MIC": mic,
-            **tail,
-        }
-    )
-
-
-def _propdf_text(phy: bytes, tail: dict[str, Any]) -> str:
-    return _text({"msgtype": "propdf", "FRMPayload": _hex(phy), **tail})
-
-
-def _tail(dr: int, freq_hz: int, upinfo: UpInfo, ref_time: float) -> dict[str, Any]:
-    return {
-        "RefTime": round(ref_time, 6),
-        "DR": dr,
-        "Freq": freq_hz,
-        "upinfo": {
-            "rctx": upinfo.rctx,
-            "xtime": upinfo.xtime,
-            "gpstime": upinfo.gpstime,
-            "fts": upinfo.fts,
-            "rssi": round(upinfo.rssi_dbm),
-            "snr": _number(upinfo.snr_db),
-            "rxtime": round(upinfo.rxtime, 6),
-        },
-    }
-
-
-def version_text(station: str, *, features: str = "") -> str:
-    """The first message of a station on its connection."""
-    return _text(
-        {
-            "msgtype": "version",
-            "station": station,
-            "firmware": None,
-            "package": None,
-            "model": "linux",
-            "protocol": 2,
-            "features": features,
-        }
-    )
-
-
-def dntxed_text(
-    dnmsg: Dnmsg, *, dr: int, freq_hz: int, xtime: int, txtime: float, rctx: int = 0
-) -> str:
-    """A station tells that a downlink is on the air; `txtime`: its monotonic clock in seconds."""
-    return _text(
-        {
-            "msgtype": "dntxed",
-            "seqno": dnmsg.diid,
-            "diid": dnmsg.diid,
-            "DR": dr,
-            "Freq": freq_hz,
-            "DevEui": eui_dashed(dnmsg.dev_eui),
-            "rctx": rctx,
-            "xtime": xtime,
-            "txtime": round(txtime, 6),
-            "gpstime": 0,
-        }
-    )
-
-
-def xtime_report_text(xtimes: Sequence[int], *, mux_time: float, uptime_us: int) -> str:
-    """A station's answer to `getxtime`: its clocks, one per radio unit, padded to four."""
-    return _text(
-        {
-            "msgtype": "getxtime",
-            "MuxTime": round(mux_time, 6),
-            "ustime": uptime_us,
-            "UTCtime": round(mux_time * 1_000_000),
-            "xtimes": [*xtimes, *[0] * (4 - len(xtimes))],
-        }
-    )
 
 
 def router_info_text(router: Eui) -> str:
@@ -214,14 +78,6 @@ def _mux_time(mux_time: float | None) -> dict[str, Any]:
 
 def _text(fields: dict[str, Any]) -> str:
     return _encode(fields).decode()
-
-
-def _hex(data: bytes) -> str:
-    return data.hex().upper()
-
-
-def _number(value: float) -> int | float:
-    return int(value) if value == int(value) else value
 
 
 _DRS = 16

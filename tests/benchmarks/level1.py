@@ -25,9 +25,9 @@ from lns.lorawan.identifiers import Mic, dev_addr, eui
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
 from lns.station.messages import UpInfo, json_object
-from lns.station.spelling import frame_text
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import Activation, EndDevice
+from tests.station_texts import frame_text
 from tests.xtimes import join
 
 FRAMES = 5_000

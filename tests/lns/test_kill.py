@@ -32,13 +32,13 @@ from lns.lorawan.frame import (
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.station.messages import Dnmsg, UpInfo
 from lns.station.protocol import LinkClosed
-from lns.station.spelling import frame_text
 from tests import forked
 from tests.blocking import start_now, stop_now
 from tests.broker import Listener, Mosquitto
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.sizes import size
+from tests.station_texts import frame_text
 
 KILLS = int(os.environ.get("LORABENCH_KILLS", size(6, 40)))
 SEED = int(os.environ.get("LORABENCH_KILL_SEED", "1"))

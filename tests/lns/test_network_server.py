@@ -15,7 +15,6 @@ from lns.downlink.downlink_queue import ApplicationDownlink
 from lns.events import UnreadableMessage
 from lns.lorawan.region import US915
 from lns.station.messages import Dnmsg
-from lns.station.spelling import xtime_report_text
 from lns.uplink.registry import DeviceClass
 from tests.lns.served_network import (
     ALPHA,
@@ -26,6 +25,7 @@ from tests.lns.served_network import (
     uplink,
     wait,
 )
+from tests.station_texts import xtime_report_text
 
 FRAME = uplink(10, confirmed=True)
 MALFORMED = ("west", "-", "dropped", "Malformed", "NotAsked")

@@ -6,8 +6,8 @@ import pytest
 
 from bench.station.tap import link_pair
 from lns.connections import COMPLAINTS_MAX
-from lns.station.spelling import xtime_report_text
 from tests.lns.served_network import WEST, Network, serve, uplink, wait
+from tests.station_texts import xtime_report_text
 
 GOOD = ("west", "NonDuplicate", "forwarded", "-", "RX1")
 LATE = ("west", "NonDuplicate", "forwarded", "-", "TooLate")

@@ -19,11 +19,11 @@ from bench.host.program import ProgramDied, ProgramMissing
 from bench.station import LinkClosed
 from bench.station.web_socket import discover
 from lns.lorawan.identifiers import Eui
-from lns.station.spelling import version_text
 from tests import forked
 from tests.blocking import start_now, stop_now
 from tests.links import StationLinks
 from tests.looped import on_a_loop
+from tests.station_texts import version_text
 
 WEST = Eui("0016C001F1500001")
 KEY = "00112233445566778899AABBCCDDEEFF"

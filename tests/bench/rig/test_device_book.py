@@ -11,7 +11,8 @@ from lns.lorawan.frame import JoinAcceptFields, MType, build_data, build_join_ac
 from lns.lorawan.identifiers import dev_addr, eui
 from lns.lorawan.region import EU868
 from lns.station.messages import Dnmsg, UpInfo
-from lns.station.spelling import dnmsg_text, dntxed_text, frame_text
+from lns.station.spelling import dnmsg_text
+from tests.station_texts import dntxed_text, frame_text
 
 DEV_EUI = eui("AC1F09FFFE000001")
 JOIN_EUI = eui("70B3D57ED0000000")

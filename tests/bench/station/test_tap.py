@@ -10,7 +10,7 @@ from bench.station.tap import MemoryLink, Tap, link_pair
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.station.messages import Updf, UpInfo, parse_up
-from lns.station.spelling import frame_text
+from tests.station_texts import frame_text
 
 NEAR, FAR = Eui("B827EBFFFE000001"), Eui("B827EBFFFE000002")
 DNMSG = '{"msgtype":"dnmsg","diid":1}'

@@ -20,10 +20,10 @@ from bench.station.web_socket import (
 )
 from lns.lorawan.identifiers import Eui
 from lns.server.access import Access, server_context
-from lns.station.spelling import version_text
 from tests.links import StationLinks
 from tests.lns.server.listening import listening
 from tests.looped import on_a_loop
+from tests.station_texts import version_text
 
 WEST, EAST = Eui("0016C001F1500001"), Eui("0016C001F1500002")
 PATIENCE_S = 60

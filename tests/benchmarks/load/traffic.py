@@ -14,7 +14,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.station.messages import UpInfo
-from lns.station.spelling import frame_text, version_text, xtime_report_text
+from tests.station_texts import frame_text, version_text, xtime_report_text
 from tests.xtimes import join
 
 KEYS = SessionKeys(bytes(range(16)), bytes(range(16, 32)))

@@ -31,11 +31,11 @@ from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.station.messages import Dnmsg, UpInfo
 from lns.station.protocol import LinkClosed
-from lns.station.spelling import frame_text
 from tests import forked
 from tests.lns.served_network import WEST
 from tests.lns.server.basics_station import BasicsStation, StationSocket
 from tests.sizes import size
+from tests.station_texts import frame_text
 
 KILLS = int(os.environ.get("LORABENCH_KILLS", size(4, 60)))
 SEED = int(os.environ.get("LORABENCH_KILL_SEED", "1"))

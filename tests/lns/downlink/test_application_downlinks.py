@@ -15,7 +15,6 @@ from lns.lorawan.frame import Data, MType, build_data, parse
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import US915
 from lns.station.messages import Dnmsg
-from lns.station.spelling import dntxed_text
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import DeviceClass
 from tests.lns.served_network import (
@@ -30,6 +29,7 @@ from tests.lns.served_network import (
     uplink,
     wait,
 )
+from tests.station_texts import dntxed_text
 
 ON = ApplicationDownlink(7, b"on")
 OFF = ApplicationDownlink(8, b"off")

@@ -12,7 +12,6 @@ from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import US915
 from lns.station.messages import Dnmsg
-from lns.station.spelling import dntxed_text, xtime_report_text
 from lns.store.memory import MemoryStore
 from tests.lns.served_network import (
     ALPHA,
@@ -25,6 +24,7 @@ from tests.lns.served_network import (
     uplink,
     wait,
 )
+from tests.station_texts import dntxed_text, xtime_report_text
 
 FRAME = uplink(10, confirmed=True)
 

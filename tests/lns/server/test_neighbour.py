@@ -28,13 +28,13 @@ from lns.lorawan.frame import build_join_request
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.station.messages import UpInfo
 from lns.station.protocol import LinkClosed
-from lns.station.spelling import frame_text
 from tests.broker import Mosquitto
 from tests.host_time import slowness
 from tests.lns.served_network import APP_KEY, EAST, JOIN_EUI, WEST, uplink
 from tests.lns.server.basics_station import CLOSE, BasicsStation, StationSocket, UpgradeRefused
 from tests.lns.test_running import DEVICES, LNS, ROOT, Process, running
 from tests.sizes import size
+from tests.station_texts import frame_text
 
 pytestmark = pytest.mark.xdist_group("neighbour")
 

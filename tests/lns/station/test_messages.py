@@ -26,14 +26,8 @@ from lns.station.messages import (
     parse_down,
     parse_up,
 )
-from lns.station.spelling import (
-    dnmsg_text,
-    dntxed_text,
-    frame_text,
-    router_info_answer_text,
-    router_info_text,
-    version_text,
-)
+from lns.station.spelling import dnmsg_text, router_info_answer_text, router_info_text
+from tests.station_texts import dntxed_text, frame_text, version_text
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "station"
 RECORDED = json.loads((VECTORS / "recorded.json").read_text())

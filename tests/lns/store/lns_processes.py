@@ -15,9 +15,9 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.station.messages import UpInfo
-from lns.station.spelling import frame_text
 from tests import forked
 from tests.lns.server.basics_station import BasicsStation, StationSocket
+from tests.station_texts import frame_text
 
 UNTIL_S = 60
 KEYS = SessionKeys(bytes(range(16)), bytes(range(16, 32)))
