@@ -468,7 +468,9 @@ class Accounts:
         check = self._check(outcome, "claim")
         claims = self._claims.get(_reception(outcome))
         if claims:
-            yield from claimed(claims.pop(0), outcome, check)
+            claim = claims.pop(0)
+            yield from claimed(claim, outcome, check)
+            yield from self._owners.followed(claim, outcome, check)
         elif outcome.get("level2", "NotAsked") != "NotAsked":
             yield check.wrong("lns.claim", "one", None)
 

@@ -15,6 +15,7 @@ from bench.verdict.owner import Found, Scrutiny
 ASKED_US = 250_000
 """How long a server waits for an answer, whose a frame is."""
 _DAY_US = 86_400_000_000
+_AT_ONCE_US = 10_000
 _TOLD_WITHIN_US = 1_000_000
 """Two servers that claim at the same moment tell of it in any order."""
 _UNDISTURBING = ("tap", "air", "clock")
@@ -53,6 +54,10 @@ class Claims:
     doubtful: list[tuple[Session, Event, Found]] = field(default_factory=list)
     delays: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By server: since when its store answers late, and by how much."""
+    slowed: set[str] = field(default_factory=set)
+    """The servers whose store has ever answered late: the others wait for nothing."""
+    is_hurried: bool = True
+    """Whether the application takes whatever it is given at once."""
     cut_off: set[str] = field(default_factory=set)
     """The servers whose wire to the store is cut: they need not wait for an answer."""
     relaxed: set[str] = field(default_factory=set)
@@ -69,11 +74,13 @@ class Claims:
             if fault["kind"] == "fault.begin":
                 after_us = fault["detail"].get("after_us", 0)
                 self.delays[fault.get("lns", "")] = fault["t_us"], after_us
+                self.slowed.add(fault.get("lns", ""))
         if fault.get("seam") == "store" and fault["fault"] == "cut":
             change = self.cut_off.add if fault["kind"] == "fault.begin" else self.cut_off.discard
             change(fault.get("lns", ""))
         if fault.get("seam") not in _UNDISTURBING:
             self.is_blind = True
+            self.is_hurried &= fault.get("seam") == "store"
 
     def tell(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says whose a frame is; only who was granted one can own the newest."""
@@ -87,6 +94,13 @@ class Claims:
         elif claim["decision"] == "NotOwner":
             self._look_at_owner(session, claim, check)
         yield from self._late(claim, check)
+
+    def followed(self, claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server says what became of a frame; for one of another server it keeps nothing."""
+        late_us = outcome["t_us"] - claim["t_us"]
+        is_sure = self.is_in_order and self.is_hurried and claim["decision"] == "NotOwner"
+        if is_sure and late_us > _AT_ONCE_US:
+            yield check.wrong("told", "at once", f"{late_us // 1000} ms later")
 
     def answer(self, downlink: Event, check: Scrutiny) -> Iterator[Found]:
         """A server answers a frame: with the counter that its claim has taken for that."""
@@ -127,6 +141,9 @@ class Claims:
             self.doubtful.append((session, claim, found))
 
     def _late(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
+        most_us = ASKED_US if claim.get("lns", "") in self.slowed else 0
+        if self.is_in_order and claim["duration_us"] > most_us:
+            yield check.wrong("duration_us", f"{most_us} at most", claim["duration_us"])
         if claim.get("lns", "") in self.cut_off:
             return
         since_us, after_us = self.delays.get(claim.get("lns", ""), (0, 0))

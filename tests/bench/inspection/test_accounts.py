@@ -400,6 +400,7 @@ def test_a_clock_that_was_shown_is_not_asked_for_again_and_again() -> None:
         ("Unavailable", 200_000, False, 1),  # nobody has to give up before
         ("Unavailable", 0, True, 0),
         ("Owner", 200_000, False, 1),
+        ("Owner", 250_001, False, 1),  # that is longer than anybody waits
     ],
 )
 def test_nobody_is_told_by_a_late_store_before_its_time(
@@ -418,6 +419,30 @@ def test_nobody_is_told_by_a_late_store_before_its_time(
     again = event("lns.claim", decision=decision, owner="lns-a", duration_us=0, **named)
     if is_cut:
         assert len(said(books, event("fault.end", **healed), again)) == 1
+
+
+@pytest.mark.parametrize(
+    ("seam", "later_us", "wrong"),
+    [("store", 10_000, 0), ("store", 150_000, 1), ("lns", 150_000, 0)],
+)
+def test_who_does_not_own_a_frame_keeps_nothing_of_it(seam: str, later_us: int, wrong: int) -> None:
+    books = accounts()
+    begun = event("case.begin", rig="simulated", t_us=0)
+    fault = event("fault.begin", seam=seam, fault="restart", detail={}, t_us=0)
+    named = {"dev_eui": ALPHA, "dev_addr": "26000001", "frame_id": FRAME, "f_cnt": 10}
+    claim = event("lns.claim", decision="NotOwner", owner="lns-b", duration_us=0, **named)
+    told = event("lns.outcome", level2="NotOwner", answer="NotAsked", **named)
+    told["t_us"] = claim["t_us"] + later_us
+    assert said(books, begun, fault, claim) == []
+    assert len(said(books, told)) == wrong
+
+
+@pytest.mark.parametrize(("rig", "wrong"), [("simulated", 1), ("emulated", 0)])
+def test_nobody_waits_for_a_store_that_answers_at_once(rig: str, wrong: int) -> None:
+    books = accounts()
+    named = {"dev_eui": ALPHA, "dev_addr": "26000001", "frame_id": FRAME, "f_cnt": 10}
+    claim = event("lns.claim", decision="Owner", owner="lns-a", duration_us=1, **named)
+    assert len(said(books, event("case.begin", rig=rig, t_us=0), claim)) == wrong
 
 
 @pytest.mark.parametrize(
