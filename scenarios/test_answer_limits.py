@@ -156,11 +156,12 @@ async def test_each_spreading_factor_has_a_floor_of_its_own(rig, dr):
         rig.expect(one, ASKED, asked="west")
 
 
-async def test_a_frame_below_the_floor_has_no_margin(rig):
-    """The margin is 0 and up, however little of the frame there was."""
+@pytest.mark.parametrize("snr", [-11.25, 1_000])
+async def test_a_margin_is_from_0_to_254(rig, snr):
+    """However little of the frame there was, and whatever a station says: 255 stands for none."""
     frame = await rig.craft(rig.alpha, f_opts=b"\x02")
     text = rig.told(frame, by="west")
-    await rig.say(text.replace('"snr":7.5', '"snr":-11.25'), by="west")
+    await rig.say(text.replace('"snr":7.5', f'"snr":{snr}'), by="west")
     await rig.wait(seconds(2))
     rig.expect(frame, ASKED, asked="west")
 

@@ -173,6 +173,23 @@ async def test_frames_that_nobody_takes_leave_no_downlink_counter_out(rig):
 
 
 @pytest.mark.requires("slow application")
+async def test_other_bytes_of_a_counter_that_was_given_back_keep_a_name_of_their_own(rig):
+    """A copy of the first ones may have gone up elsewhere; in a minute nobody remembers either."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    rig.refuse_upstream()
+    back = await hear(rig, device, "west", f_cnt=10, payload=b"one")
+    frame = await hear(rig, device, "west", f_cnt=10, payload=b"two", confirmed=True)
+    await rig.wait(seconds(61))
+    await tell(rig, frame, "west")
+    rig.expect(back, LOST_UPSTREAM, back="west")
+    rig.expect(frame, OWNED + EXPIRED, owned="west", again="west")
+    name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-10"
+    own = f"{name}.{frame.phy[-4:].hex().upper()}"
+    rig.expect_upstream(frame, through="west", removeDuplicatesKey=own)
+
+
+@pytest.mark.requires("slow application")
 @pytest.mark.fault("store", "away")
 async def test_what_nobody_could_verify_or_deliver_was_not_heard(rig, strategy):
     """Without the store a server counts alone; what it could not deliver it takes back alone."""
@@ -314,24 +331,48 @@ async def test_a_frame_that_is_refused_again_and_again_is_one_that_was_missed(ri
     rig.expect_answer(after, f_cnt=5)
 
 
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_two_frames_of_one_counter_are_two_that_were_missed(rig):
+    """The device has begun again with other bytes: each of them may have had its answers."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=500)
+    begun = [
+        await hear(rig, device, "west", "north", f_cnt=0, payload=payload)
+        for payload in (b"one", b"two")
+    ]
+    await rig.restart_store(empty=True)
+    after = await hear(rig, device, "north", f_cnt=2, confirmed=True)
+    for frame in begun:
+        rig.expect(frame, OWNED + LOST, owned="west", lost="north")
+    rig.expect(after, OWNED, owned="north")
+    rig.expect_answer(after, f_cnt=3 * 4)
+
+
 @pytest.mark.fault("store", "slow")
 @pytest.mark.fault("lns", "restart")
-async def test_a_first_message_claimed_before_a_restart_is_answered_three_times(rig, strategy):
-    """The server was granted it too late, and has begun anew: for all it knows it has answered."""
+@pytest.mark.parametrize(("f_cnt", "repeats"), [(0, 2), (501, 3)])
+async def test_what_was_claimed_before_a_restart_is_answered_three_times_more_if_it_is_new(
+    rig, strategy, f_cnt, repeats
+):
+    """The server was granted it too late, and has begun anew: it knows that it has not answered.
+
+    But of a first message, which it may have had: that is a retry for all it knows.
+    """
     rig.put_on("lns-b", "north")
     rig.on_outage("closed")
     device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
     before = await hear(rig, device, "west")
     rig.slow_store(milliseconds(400), "lns-a")
-    first = await hear(rig, device, "west", f_cnt=0, confirmed=True)
+    first = await hear(rig, device, "west", f_cnt=f_cnt, confirmed=True)
     await rig.restore_store("lns-a")
     await rig.restart_lns()
-    for _ in range(4):
+    for _ in range(2 + repeats):
         await tell(rig, first, "west")
         await rig.wait(seconds(3))
     rig.expect(before, OWNED, owned="west")
     rig.expect(
-        first, DROPPED + OWNED + AGAIN * 2 + OVER,
+        first, DROPPED + OWNED + AGAIN * repeats + OVER,
         dropped="west", owned="west", again="west", over="west",
     )  # fmt: skip
 

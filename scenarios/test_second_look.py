@@ -11,6 +11,14 @@ TOO_FAR = Table("""
     strategy kind        | far
     *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed NotAsked
 """)
+FAR = Table("""
+    strategy kind        | far
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+NEAR = Table("""
+    strategy kind        | near
+    *        unconfirmed | DuplicateDueToResubmission forwarded NotAsked Owner
+""")
 OWNED_LATE = Table("""
     strategy kind        | late
     *        confirmed   | NonDuplicate forwarded TooLate Owner
@@ -143,3 +151,17 @@ async def test_what_was_looked_at_twice_has_three_answers_more(rig):
         again="east",
         over="east",
     )
+
+
+async def test_what_was_too_far_a_moment_ago_has_a_name_of_its_own(rig):
+    """Nobody knows by then what else may have had its counter: it is told with its MIC."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    far = await hear(rig, device, "west", f_cnt=20_000)
+    nearer = await hear(rig, device, "west", f_cnt=10_000)
+    await tell(rig, far, "west")
+    rig.expect(nearer, OWNED, owned="west")
+    rig.expect(far, FAR + NEAR, far="west", near="west")
+    name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-20000"
+    mic = far.phy[-4:].hex().upper()
+    rig.expect_upstream(far, through="west", removeDuplicatesKey=f"{name}.{mic}")

@@ -325,6 +325,18 @@ async def test_who_cannot_be_answered_for_long_is_named_less_and_less_often(rig)
     rig.expect_finding("too late", owner="gateway", about="west")
 
 
+async def test_a_row_of_late_frames_is_of_one_station_and_ends_with_an_answer_alone(rig):
+    """West is late five times, east four times; what asks for nothing in between ends no row."""
+    stations = ("west", "east") * 4 + ("west", "west")
+    for number, by in enumerate(stations):
+        frame = await rig.craft(rig.alpha, confirmed=number != 4)
+        text = rig.told(frame, by=by)
+        await rig.wait(seconds(5))
+        await rig.say(text, by=by)
+        rig.expect(frame, TOO_LATE, first=by)
+    rig.expect_finding("too late", owner="gateway", about="west")
+
+
 @pytest.mark.requires("twin stations")
 async def test_a_connection_that_was_replaced_has_no_say_in_the_clock(rig):
     """It tells of a radio that nobody sends through: answers go on through the newer connection."""
