@@ -27,8 +27,10 @@ async def test_what_is_kept_in_a_file_is_what_has_happened(rig):
     joins = [await rig.bravo.join() for _ in range(2)]
     uplinks = [await one.send(confirmed=True) for one in (rig.alpha, rig.bravo, rig.bravo)]
     await rig.replay(uplinks[-1], by="west")
-    for frame in joins + uplinks[:-1]:
+    await rig.replay(joins[1], by="west", after=seconds(61))
+    for frame in (joins[0], *uplinks[:-1]):
         rig.expect(frame, FIRST, first="west")
+    rig.expect(joins[1], FIRST + USED, first="west", used="west")
     rig.expect(uplinks[-1], FIRST + AGAIN, first="west", again="west")
 
 
@@ -97,9 +99,14 @@ async def test_a_consumer_that_begins_anew_finds_in_its_file_what_has_had_its_ef
     rig.expect_ignored(crashed, by="window", times=2 if at == "ack" else 1)
 
 
-async def test_what_an_inbox_keeps_in_its_file_has_its_time(rig):
+IN_A_FILE = pytest.mark.parametrize("in_a_file", [False, True], ids=["in memory", "in a file"])
+
+
+@IN_A_FILE
+async def test_what_an_inbox_keeps_has_its_time(rig, in_a_file):
     """To the microsecond, though the consumer has begun anew since; and numbers go on."""
-    rig.keep_on_disk()
+    if in_a_file:
+        rig.keep_on_disk()
     rig.consumer(window=seconds(20), keys=True, retention=seconds(30), retry=0, network=0)
     by_id = await rig.inject(rig.alpha, message_id="x", key="k", number=5)
     by_key = await rig.inject(rig.charlie, message_id="y", key="l", number=7)
@@ -111,14 +118,38 @@ async def test_what_an_inbox_keeps_in_its_file_has_its_time(rig):
     await rig.wait(1)
     await rig.inject(rig.charlie, message_id="y", key="l", number=8)
     late = await rig.inject(rig.charlie, message_id="z", number=6)
-    await rig.wait(seconds(10) + 1)
-    await rig.inject(rig.alpha, message_id="x", key="k", number=7)
+    await rig.wait(seconds(10))
+    known = [
+        await rig.inject(rig.alpha, message_id=name, key="k", number=number)
+        for number, name in enumerate("vw", 7)
+    ]
+    await rig.wait(1)
+    await rig.inject(rig.alpha, message_id="x", key="k", number=9)
     rig.expect_effects(by_id, 2)
     rig.expect_effects(by_key)
-    rig.expect_effects(late, 0)
     rig.expect_ignored(by_id, by="window")
     rig.expect_ignored(by_key, by="key")
-    rig.expect_ignored(late, by="sequence")
+    for message, by in ((late, "sequence"), *((one, "key") for one in known)):
+        rig.expect_effects(message, 0)
+        rig.expect_ignored(message, by=by)
+
+
+@IN_A_FILE
+async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, in_a_file):
+    """The id that came first comes again when its time is over: those after it go all the same."""
+    if in_a_file:
+        rig.keep_on_disk()
+    rig.consumer(window=seconds(20), sequence=False)
+    again = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(1))
+    once = [await rig.inject(rig.alpha)]
+    await rig.wait(seconds(19))
+    await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(2))
+    once.append(await rig.inject(rig.alpha))
+    rig.expect_effects(again, 2)
+    for message in once:
+        rig.expect_effects(message)
 
 
 async def test_what_failed_five_times_waits_in_the_file_until_it_succeeds(rig):
