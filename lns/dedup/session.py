@@ -166,7 +166,6 @@ class Before(Struct, frozen=True, gc=False):
     counter: Counter
     owner: str | None
     resubmissions: dict[FCnt, Count]
-    copies: dict[FCnt, Count]
     heard: int | None
     heard_life: int
     nb_trans: int
@@ -301,7 +300,6 @@ class Session(Struct, kw_only=True, gc=False):
             self.counter,
             self.owner,
             self.resubmissions,
-            self.copies,
             self.heard,
             self.heard_life,
             self.nb_trans,
@@ -315,7 +313,7 @@ class Session(Struct, kw_only=True, gc=False):
         A life that began keeps its number to itself only if something was sent up in it.
         """
         self.take(before.counter, before.owner)
-        self.resubmissions, self.copies = before.resubmissions, before.copies
+        self.resubmissions = before.resubmissions
         self.heard, self.heard_life = before.heard, before.heard_life
         self.nb_trans, self.nb_trans_asked = before.nb_trans, before.nb_trans_asked
         self.knows_dwell_times = before.knows_dwell_times
