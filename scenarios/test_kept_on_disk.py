@@ -18,6 +18,14 @@ NOT_KEPT = Table("""
     *        join | NonDuplicate dropped(StoreUnavailable) Suppressed
 """)
 
+MORE_HZ = (867_100_000, 867_300_000, 867_500_000, 867_700_000, 867_900_000)
+EU868_MOST = {"rx1_dr_offset": 5, "rx2_dr": 7, "more_channels_hz": MORE_HZ, "rx_delay_s": 15}
+FURTHEST = [
+    ("EU868", {"rx2_dr": 0, "dev_status_s": 60}, {**EU868_MOST, "join_nonce_min": 0xFF0000}),
+    ("US915", {"rx2_dr": 8, "f_cnt_bits": 16}, {"rx2_dr": 13, "rx1_dr_offset": 3, "nb_trans": 15}),
+]
+"""In a region the least and the most that a file may say of a device."""
+
 
 async def test_what_is_kept_in_a_file_is_what_has_happened(rig):
     """Sessions, counters, repeated answers and DevNonces; and who said nothing is as it was."""
@@ -56,6 +64,25 @@ async def test_a_server_that_begins_anew_finds_in_its_file_how_far_it_came(rig):
     for frame in (joins[1], uplinks[0], uplinks[2]):
         rig.expect(frame, FIRST, first="west")
         rig.expect_reply(frame)
+
+
+@pytest.mark.parametrize("edge", FURTHEST, ids=lambda edge: edge[0])
+async def test_a_configuration_may_say_the_most_and_the_least(rig, edge):
+    """What a file may just say is read, and the device is served as it says."""
+    region, least, most = edge
+    rig.in_region(region)
+    rig.keep_on_disk()
+    rig.dedup(retention=seconds(86_400 if region == "EU868" else 1))
+    rig.only("west")
+    devices = [
+        rig.provision(name, activation="otaa", **facts)
+        for name, facts in (("least", least), ("most", most))
+    ]
+    for device in devices:
+        join, uplink = await device.join(), await device.send(confirmed=True)
+        for frame in (join, uplink):
+            rig.expect(frame, FIRST, first="west")
+            rig.expect_reply(frame)
 
 
 @pytest.mark.fault("lns", "disk full")

@@ -1,12 +1,15 @@
-"""What does a network server that is alone keep, where its store is a file?"""
+"""What does a network server that is alone keep and read, where it has files?"""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import rmtree
 from sqlite3 import Connection, connect
 from tempfile import mkdtemp
 from weakref import finalize
 
+from bench.host.lns_process import toml_text
 from bench.rig.disk_outbox import memory_of_this_host
+from lns.config import Config, load
 from lns.store.sqlite import SqliteStore
 
 
@@ -30,6 +33,15 @@ class DiskStore:
         self.newest.close()
         self._opened[0] = SqliteStore(self._path)
         return self.newest
+
+    def configured(
+        self, settings: Mapping[str, object], devices: Sequence[Mapping[str, object]]
+    ) -> Config:
+        """What a server reads of its configuration."""
+        lns = self._path.with_name("lns.toml")
+        lns.write_text(toml_text(settings), "utf-8")
+        lns.with_name("devices.toml").write_text(toml_text({"device": devices}), "utf-8")
+        return load(lns)
 
     def fill(self) -> None:
         """Let nothing more be written, until `free`."""

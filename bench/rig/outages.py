@@ -52,7 +52,10 @@ class Outages:
 
     @needs(Item.VIRTUAL_TIME)
     def keep_on_disk(self) -> None:
-        """Let a network server that is alone keep what it knows in a file; before the first act."""
+        """Give servers and consumers, each of which is alone, files; before the first act.
+
+        A server reads its configuration there and keeps what it knows, a consumer its inbox.
+        """
         self.setup.before_start("what is kept on the disk")
         self.setup.on_disk = True
 

@@ -448,9 +448,15 @@ class MemoryServer(NetworkServer):
             for section, keys in settings.items()
         }
         tables = device_tables(device.record for device in self._provisioned)
+        if disk is None:
+            read = LnsFile.model_validate(written)
+            known = tuple(DeviceSection.model_validate(table).end_device() for table in tables)
+        else:
+            config = disk.configured(written, tables)
+            read, known = config.settings, config.devices
         return network_server_of(
-            LnsFile.model_validate(written),
-            [DeviceSection.model_validate(table).end_device() for table in tables],
+            read,
+            known,
             store=far if disk is None else disk.open(),
             claims=far if has_others else None,
             shared=far if has_others else None,
