@@ -411,15 +411,31 @@ async def test_a_life_that_began_and_was_over_without_the_store_is_counted_there
     alone = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 505)]
     there = await hear(rig, device, "east", f_cnt=510)
     await rig.restore_store("lns-a")
+    late = await hear(rig, device, "west", f_cnt=507)
     told = await hear(rig, device, "west", f_cnt=511)
     begun = await hear(rig, device, "east", f_cnt=0, payload=b"anew")
     rig.expect(before, OWNED + ELSEWHERE, owned="west", elsewhere="east")
     for frame in alone:
         rig.expect(frame, UNVERIFIED, unverified="west")
+    rig.expect(late, LOST, lost="west")
     rig.expect(told, OWNED, owned="west")
     for frame in (there, begun):
         rig.expect(frame, OWNED, owned="east")
     rig.expect_upstream(begun, through="east", removeDuplicatesKey=key_of(device, 0, life=2))
+
+
+@pytest.mark.requires("virtual time")
+async def test_who_learns_that_a_life_before_goes_on_hears_what_came_late_for_the_first_time(rig):
+    """It is old in the life that is over, and in the one that goes on it is another server's."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    both = [await hear(rig, device, "west", "east", f_cnt=f_cnt) for f_cnt in (500, 0, 5)]
+    back = await hear(rig, device, "west", f_cnt=501)
+    late = await hear(rig, device, "east", f_cnt=3)
+    for frame in both:
+        rig.expect(frame, OWNED + LOST, owned="west", lost="east")
+    rig.expect(back, OWNED, owned="west")
+    rig.expect(late, LOST, lost="east")
 
 
 HISTORIES = {

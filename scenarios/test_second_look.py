@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, LOST, LOST_UPSTREAM, OVER, OWNED
+from scenarios.words import AGAIN, COPY, FIRST, LOST, LOST_UPSTREAM, OVER, OWNED
 
 TOO_FAR = Table("""
     strategy kind        | far
@@ -18,6 +18,10 @@ FAR = Table("""
 NEAR = Table("""
     strategy kind        | near
     *        unconfirmed | DuplicateDueToResubmission forwarded NotAsked Owner
+""")
+AGAIN_LATE = Table("""
+    strategy kind        | late
+    *        confirmed   | DuplicateDueToResubmission forwarded TooLate
 """)
 OWNED_LATE = Table("""
     strategy kind        | late
@@ -165,3 +169,17 @@ async def test_what_was_too_far_a_moment_ago_has_a_name_of_its_own(rig):
     name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-20000"
     mic = far.phy[-4:].hex().upper()
     rig.expect_upstream(far, through="west", removeDuplicatesKey=f"{name}.{mic}")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_copy_waits_for_no_repetition_of_its_frame(rig):
+    """The frame is delivered: what becomes of the repetition is nothing to its copy."""
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", confirmed=True)
+    rig.delay_upstream(seconds(2))
+    for station in ("west", "east"):
+        await tell(rig, frame, station)
+        await rig.wait(milliseconds(100))
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST + AGAIN_LATE + COPY, first="west", late="west", copy="east")
+    rig.expect_upstream(frame, through="east", sequenceNumber=2)

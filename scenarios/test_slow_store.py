@@ -377,6 +377,30 @@ async def test_a_copy_that_waits_for_a_frame_of_a_session_that_is_over_is_of_non
 
 
 @pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "partition")
+async def test_a_session_that_is_over_takes_none_with_it_that_waits_for_its_first_frame(rig):
+    """Another server has heard that; the one that opened it knows it without the store."""
+    rig.put_on("lns-b", "north")
+    rig.only("north")
+    joins = [await rig.bravo.join()]
+    known = await rig.bravo.send()
+    unheard = await rig.craft(rig.bravo)
+    joins.append(await rig.bravo.join())
+    rig.only("west")
+    new = await rig.bravo.send()
+    await tell(rig, unheard, "north")
+    await rig.wait(seconds(1))
+    rig.cut_store("lns-b")
+    rig.only("north")
+    alone = await rig.bravo.send()
+    for frame in (*joins, known):
+        rig.expect(frame, FIRST, first="north")
+    rig.expect(new, FIRST, first="west")
+    rig.expect(unheard, STRANGE, strange="north")
+    rig.expect(alone, UNVERIFIED, unverified="north")
+
+
+@pytest.mark.requires("virtual time")
 @pytest.mark.fault("store", "slow")
 async def test_a_frame_is_old_that_a_newer_one_overtakes_on_its_way_to_the_store(rig, strategy):
     """Both are older than what another server has told of: only their own order counts here."""
