@@ -12,6 +12,7 @@ from scenarios.words import (
     EXPIRED,
     FIRST,
     LOST,
+    LOST_UPSTREAM,
     OWNED,
     TAKEN_OVER,
     UNVERIFIED,
@@ -652,3 +653,41 @@ async def test_a_life_outlives_those_before_that_came_no_farther(rig, came, life
     for frame in alone:
         rig.expect(frame, UNVERIFIED, unverified="west")
     rig.expect_upstream(after, through="west", messageId=key_of(device, came + 1, life=life))
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "cut")
+async def test_an_answer_that_was_under_way_counts_no_life_back(rig):
+    """The store gave it before the device began again, and has not heard of that yet."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west", "east")
+    rig.slow_store(milliseconds(150), "lns-a")
+    slow = await hear(rig, device, "west", after=milliseconds(50))
+    rig.cut_store("lns-a")
+    begun = [await hear(rig, device, "west", f_cnt=f_cnt, payload=b"new") for f_cnt in (1, 0)]
+    await rig.restore_store("lns-a")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(slow, OWNED, owned="west")
+    for life, frame in enumerate(begun, 1):
+        rig.expect(frame, UNVERIFIED, unverified="west")
+        key = key_of(device, frame.f_cnt, life)
+        rig.expect_upstream(frame, through="west", removeDuplicatesKey=key)
+
+
+@pytest.mark.requires("slow application", "virtual time")
+async def test_what_was_given_back_lies_in_the_life_in_which_it_is_taken(rig):
+    """The device began again meanwhile, and then once more with the same bytes."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    rig.refuse_upstream()
+    first = await hear(rig, device, "west", f_cnt=0)
+    between = await hear(rig, device, "west", f_cnt=1)
+    await tell(rig, first, "west", "east")
+    for frame in (before, between):
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(first, LOST_UPSTREAM + OWNED + LOST, back="west", owned="west", lost="east")
+    for station in ("west", "east"):
+        key = key_of(device, 0, life=2)
+        rig.expect_upstream(first, through=station, removeDuplicatesKey=key)
