@@ -101,6 +101,16 @@ async def test_an_effect_that_always_fails_is_put_aside(rig):
         rig.expect_ignored(message, by="sequence", times=0)
 
 
+@pytest.mark.requires("crash in a transaction")
+async def test_what_is_put_aside_keeps_all_that_names_it(rig):
+    """A person may want to have its effect after all: with number, key, partition and body."""
+    rig.consumer(refuses="x", keys=True, partitioned=True)
+    facts = {"number": 7, "key": "k", "partition": "p", "body": "put aside"}
+    refused = await rig.inject(rig.alpha, message_id="x", **facts)
+    await rig.wait(seconds(10))
+    rig.expect_effects(refused, 0)
+
+
 async def test_what_cannot_be_read_has_no_effect_and_holds_nothing_up(rig):
     """An id of 257 characters, the number 0, a body above 256 KiB: none is a message of anybody."""
     rig.consumer()

@@ -144,6 +144,19 @@ async def test_partitions_cannot_be_switched_on_or_off_later(rig, before):
     rig.expect_effects(message)
 
 
+@pytest.mark.parametrize("before", [False, True])
+async def test_sessions_cannot_be_switched_on_or_off_later(rig, before):
+    """Whether a session is a partition is chosen when the store is created."""
+    rig.consumer(partitioned=True, sessions=before)
+    message = await rig.inject(rig.alpha, partition="p", session="p")
+    await rig.until_published(message)
+    await rig.redeliver()
+    await rig.kill_consumer()
+    with pytest.raises(ConfigurationError):
+        await rig.start_consumer(sessions=not before)
+    rig.expect_effects(message)
+
+
 async def test_topics_have_ids_of_their_own(rig):
     """An id is remembered for its topic: two devices may use the same one."""
     rig.consumer(sequence=False)

@@ -5,7 +5,7 @@ key), with nothing of the consumer but its settings and what it was brought.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from bench.verdict.owner import Found, Owner, told
@@ -14,6 +14,7 @@ FIRST_WAIT_US, WAIT_MAX_US = 100_000, 10_000_000
 """How long an effect that failed is not tried again: twice as long after each failure."""
 AGAIN_US = 100_000, 500_000
 """How long an application that has no room is left alone at least, and at most."""
+_OF_PARKED = "sequence_number", "key", "reason", "tries", "parked_us", "body"
 Said = Mapping[str, object]
 By = tuple[str, int]
 """Which detector recognises a message, and the position of what it repeats."""
@@ -54,7 +55,7 @@ class ConsumerBooks:
     _ids: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
     _numbers: dict[object, tuple[int, int]] = field(default_factory=dict)
     _keys: dict[object, tuple[int, int]] = field(default_factory=dict)
-    _parked: set[tuple[object, ...]] = field(default_factory=set)
+    _parked: dict[tuple[object, ...], Said] = field(default_factory=dict)
     _failures: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
     _newest: tuple[Rules, int] | None = None
     _brought: defaultdict[tuple[str, object], deque[tuple[object, Said | None, int, int]]] = field(
@@ -156,7 +157,7 @@ class ConsumerBooks:
         elif by is not None:
             yield f"{name}: expected ignored by {by[0]} of {by[1]}, observed {kind}"
         if kind == "inbox.parked":
-            yield from self._put_aside(rules, said, name)
+            yield from self._put_aside(rules, {**said, "parked_us": now_us, "body": body}, name)
         if kind == "inbox.accepted":
             yield from self._accepted(rules, said, now_us, name)
             yield from self._effect(rules, said, body, name)
@@ -185,6 +186,16 @@ class ConsumerBooks:
         least, most = self._within(rules, now_us), self._within(rules, decided_us)
         if rules.window_us is not None and not least <= ids <= most:
             yield f"ids that are remembered: expected {least} to {most}, observed {ids}"
+
+    def put_aside(self, seen: Iterable[Said]) -> Iterator[str]:
+        """What waits for a person in the store is what its consumers have told of, all of it."""
+        for parked in () if self.is_blind else seen:
+            due = self._parked.get(_identity(parked), {})
+            for name in _OF_PARKED:
+                if due.get(name) != parked.get(name):
+                    wanted, observed = told(due.get(name)), told(parked.get(name))
+                    which = f"{parked['message_id']} that is put aside"
+                    yield f"{which}: {name}: expected {wanted}, observed {observed}"
 
     def kept(self, oldest_us: int | None) -> Iterator[str]:
         """What the formula went by is kept for a consumer that starts again."""
@@ -239,7 +250,7 @@ class ConsumerBooks:
             self._numbers[said["stream"]] = number, max(position, first)
 
     def _put_aside(self, rules: Rules, said: Said, name: str) -> Iterator[str]:
-        self._parked.add(_identity(said))
+        self._parked[_identity(said)] = said
         failures, _ = self._failures.pop((rules.name, said["channel"], said["message_id"]), (0, 0))
         if said["tries"] != failures or str(said["message_id"]) not in str(said["reason"]):
             observed = f"{told(said['tries'])}: {told(said['reason'])}"
@@ -251,7 +262,7 @@ class ConsumerBooks:
             yield f"{name}: expected position {self.positions}, observed {told(said['position'])}"
         mark = now_us, self.positions
         self._failures.pop((rules.name, said["channel"], said["message_id"]), None)
-        self._parked.discard(_identity(said))
+        self._parked.pop(_identity(said), None)
         self._ids[_id(rules, said)] = mark
         if rules.keys and said.get("key") is not None:
             self._keys[said["key"]] = mark

@@ -23,7 +23,13 @@ from lns.delivery import ConfigurationError, Incoming
 from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, topic_of
 from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream
 from lns.delivery.inbox import Event, Figures, Inbox, figures_of
-from lns.store.inbox_store import InboxStore, MemoryInboxStore, SqliteInboxStore, Transaction
+from lns.store.inbox_store import (
+    InboxStore,
+    MemoryInboxStore,
+    ParkedMessage,
+    SqliteInboxStore,
+    Transaction,
+)
 
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
 _GONE, _BEFORE_ALL_US = "one that is gone", 1_234_567
@@ -356,6 +362,11 @@ def _figures(of: Figures) -> dict[str, int | None]:
     return {**decided, **ignored, **failed, **numbers}
 
 
+def _parked(message: ParkedMessage) -> dict[str, object]:
+    """What a store has put aside, with the body as JSON."""
+    return {**msgspec.structs.asdict(message), "body": json_of(message.body.decode())}
+
+
 class MemoryApplication(Application):
     capabilities = frozenset(
         {
@@ -428,7 +439,8 @@ class MemoryApplication(Application):
             kept = books.kept(known_us(numbers))
             keys = seen.remembered[Detector.KEY].count
             by_key = books.remembered_keys(keys, self._utc_us())
-            for text in (*books.figures(_figures(seen)), *remembered, *by_key, *kept):
+            parked = books.put_aside(map(_parked, await self._inboxes[name].parked()))
+            for text in (*books.figures(_figures(seen)), *remembered, *by_key, *kept, *parked):
                 self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
         for one in self._consumers.values():
             await one.end()

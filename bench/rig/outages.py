@@ -340,28 +340,35 @@ class Consumption:
         window: int | None = None,
         sequence: bool | None = None,
         partitioned: bool | None = None,
+        sessions: bool | None = None,
     ) -> None:
         """Start a consumer that was killed, or that is about to crash, as soon as it has.
 
         With `window` it has another one than before: ConfigurationError where it had none. With
-        `sequence` it looks at numbers from now on, or does not. With another `partitioned` than
-        before: ConfigurationError.
+        `sequence` it looks at numbers from now on, or does not. With another `partitioned` or other
+        `sessions` than before: ConfigurationError.
         """
         consumer = self._named(name)
         await consumer.until_crashed()
         had_window = consumer.settings.window_us is not None
         if window is not None:
             consumer.settings = replace(consumer.settings, window_us=window)
-        before = consumer.settings.partitioned
+        before = consumer.settings
         if partitioned is not None:
             consumer.settings = replace(consumer.settings, partitioned=partitioned)
+        if sessions is not None:
+            consumer.settings = replace(consumer.settings, sessions=sessions)
         if sequence is not None:
             consumer.settings = replace(consumer.settings, sequence=sequence)
         await consumer.start()
         if window is not None and not had_window:
             raise ConsumerDied(f"consumer {name} compares ids with a store that was made for none")
-        if partitioned not in (None, before):
-            raise ConsumerDied(f"consumer {name} has partitions now, or none, and one store")
+        for kind, is_so, was_so in (
+            ("partitions", partitioned, before.partitioned),
+            ("sessions", sessions, before.sessions),
+        ):
+            if is_so not in (None, was_so):
+                raise ConsumerDied(f"consumer {name} has {kind} now, or none, and one store")
 
     async def crash_consumer(self, at: str, name: str = CONSUMER) -> None:
         """Let a consumer crash at its next message: before the "effect", "commit" or "ack".
