@@ -173,6 +173,10 @@ UNREADABLE = {
     "a report without a number": '{"msgtype":"dntxed","DevEui":"1-2-3-4-5-6-7-8"}',
     "a question without its time": '{"msgtype":"timesync"}',
     "clocks without clocks": '{"msgtype":"getxtime"}',
+    "clocks below 0": '{"msgtype":"getxtime","xtimes":[-1,0,0,0]}',
+    "a clock of 64 bits": '{"msgtype":"getxtime","xtimes":[9223372036854775808]}',
+    "a report of before all time": '{"msgtype":"dntxed","diid":1,"DevEui":"::1","DR":5,"Freq":1,'
+    '"xtime":-1}',
     "proprietary, without a frame": '{"msgtype":"propdf"}',
 }
 USELESS = {

@@ -28,6 +28,12 @@ _INFO_RANGES = {
     "gpstime": (-(1 << 63), (1 << 63) - 1), "fts": (-(1 << 63), (1 << 63) - 1),
 }  # fmt: skip
 """The least and the greatest value of each whole number; words may be signed or not."""
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+_TOLD_RANGES = {
+    "DR": _RANGES["DR"], "Freq": _RANGES["Freq"], "xtime": _INFO_RANGES["xtime"],
+    "xtimes": _INFO_RANGES["xtime"], "rctx": _INT64, "diid": _INT64, "seqno": _INT64,
+}  # fmt: skip
+"""The same for messages that are no receptions."""
 _NUMBERS = ("rssi", "snr", "rxtime", "RefTime")
 _RECEPTIONS = ("updf", "jreq")
 _TEXTS_MAX = 2048
@@ -120,7 +126,7 @@ def is_reception(text: str) -> bool:
 def unreadable_type(text: str) -> str | None:
     """The msgtype of a text that is no reception and lacks what its kind must have; else None.
 
-    "" for JSON that is no object. What is there and has an odd value is not judged.
+    "" for JSON that is no object. Of odd values only whole numbers out of their range are judged.
     """
     try:
         found = _read(text)
@@ -131,7 +137,12 @@ def unreadable_type(text: str) -> str | None:
     msgtype = found.get("msgtype")
     due = _NEEDED.get(msgtype) if isinstance(msgtype, str) else None
     lacks = [names for names in due or () if not any(name in found for name in names.split("|"))]
-    return str(msgtype) if lacks else None
+    is_odd = due is not None and any(
+        type(number) is int and not least <= number <= most
+        for name, (least, most) in _TOLD_RANGES.items()
+        for number in (found[name] if isinstance(found.get(name), list) else [found.get(name)])
+    )
+    return str(msgtype) if lacks or is_odd else None
 
 
 def gps_us(at: datetime) -> int:
