@@ -482,6 +482,20 @@ async def test_keys_are_kept_while_a_queue_is_stuck(rig, knows_oldest):
     rig.expect_effects(message, 1 if knows_oldest else 2)
 
 
+@pytest.mark.requires("QoS 0", "virtual time")
+async def test_an_empty_queue_says_nothing_of_its_oldest_message(rig):
+    """With QoS 0 nothing is left in it: keys go by their retention, as if nobody had been asked."""
+    times = {"retention": seconds(10), "retry": seconds(2), "network": seconds(1)}
+    rig.consumer(window=None, sequence=False, keys=True, knows_oldest=True, **times)
+    kept = [await rig.inject(rig.alpha, key=key) for key in ("k", "l")]
+    for after, key, effects in ((5, "k", 0), (10, "l", 1)):
+        await rig.wait(seconds(after))
+        message = await rig.inject(rig.alpha, key=key, qos=0)
+        rig.expect_effects(message, effects)
+    for message in kept:
+        rig.expect_effects(message)
+
+
 @pytest.mark.fault("consumer", "away")
 @pytest.mark.parametrize(("knows_oldest", "effects"), [(True, 1), (False, 2)])
 async def test_keys_outlive_a_consumer_that_is_away(rig, knows_oldest, effects):
