@@ -1,8 +1,9 @@
 """`lorabench nightly`: did anything change for the worse since yesterday?"""
 
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -51,7 +52,7 @@ from bench.cli.output import (
     shown_path,
     worst,
 )
-from bench.cli.progress import ProgressDisplay
+from bench.cli.progress import Progress, ProgressDisplay
 from bench.cli.report import score_runs, write_report
 from bench.cli.run import (
     Ran,
@@ -62,6 +63,7 @@ from bench.cli.run import (
 )
 from bench.device.dialects import serial_ports
 from bench.explore.explore import Explored, Order, exploring
+from bench.host.beside import beside
 from bench.host.program import HostError
 from bench.lab.inventory.entries import Inventory, NoSuchPart
 from bench.night.archive import compact_runs, publish
@@ -314,14 +316,24 @@ def _pass(night: Night, display: ProgressDisplay) -> Outcome:
         stage("is every board heard by every gateway")
         healthy(night.inventory, lambda line: display.line(f"    {line}"))
     order = _order_of(night)
-    with ExitStack() as beside:
-        found = None
-        if night.rig == "simulated":  # on real time nothing may disturb the others
-            found = beside.enter_context(exploring(order))
+    with ExitStack() as stack:
+        begin = partial(_begun, night, order, stack)
+        # On real time nothing may disturb the others.
+        beside_scenarios = begin() if night.rig == "simulated" else None
         folders, codes = _played(night, stage, display)
-        found = found or beside.enter_context(exploring(order))
+        found, traffic = beside_scenarios or begin()
+        if night.files:
+            stage(f"real traffic: {', '.join(file.name for file in night.files)}")
+            folders["real traffic"] = traffic(display)
         explored = partial(_explored, found, order.seed, display)
         return _judged(night, stage, folders, codes, explored, display)
+
+
+def _begun(
+    night: Night, order: Order, stack: ExitStack
+) -> tuple[Callable[[], Explored], Callable[[Progress], Path]]:
+    """What goes on beside the rest of a night, each to be waited for."""
+    return stack.enter_context(exploring(order)), stack.enter_context(importing(night))
 
 
 def _played(
@@ -336,18 +348,72 @@ def _played(
         other = _scenarios(night, display, explores=seed)
         folders["seed of the day"] = other.folder
         codes.append(other.exit_code)
-    if night.files:
-        stage(f"real traffic: {', '.join(file.name for file in night.files)}")
-        folders["real traffic"] = import_files(
-            night.files,
-            runs_dir=night.runs,
-            strategy="None",
-            seed=night.seed,
-            limit=night.limit,
-            origin=night.origin(),
-            progress=display,
-        )
     return folders, codes
+
+
+@contextmanager
+def importing(night: Night) -> Iterator[Callable[[Progress], Path]]:
+    """Play the real traffic of a night meanwhile; what is handed out waits for the run.
+
+    By its name that comes after all that have begun by then. Refused or OSError as `import_files`
+    has them; with the end of the block what is still played is interrupted.
+    """
+    if not night.files:
+        yield lambda progress: Path()
+        return
+    ordered = (night.files, night.runs, night.seed, night.limit, night.origin())
+    with beside(_import, *ordered) as found:
+        yield partial(_imported, found)
+
+
+@dataclass(slots=True)
+class _Imported:
+    """What came of real traffic, and what was said meanwhile."""
+
+    result: Path | Refused | OSError = Path()
+    said: list[str] = field(default_factory=list)
+
+    def note(self, text: str, done: int = 0, total: int = 0) -> None:
+        if not total:
+            self.said.append(text)
+
+
+def _import(
+    files: Sequence[Path], runs: Path, seed: int, limit: int | None, origin: Origin
+) -> _Imported:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    found = _Imported()
+    try:
+        found.result = import_files(
+            files,
+            runs_dir=runs,
+            strategy="None",
+            seed=seed,
+            limit=limit,
+            origin=origin,
+            progress=found.note,
+        )
+    except (Refused, OSError) as error:
+        found.result = error
+    return found
+
+
+def _imported(found: Callable[[], _Imported], progress: Progress) -> Path:
+    try:
+        imported = found()
+    except EOFError:
+        raise BenchBroken("The process that plays real traffic has died.") from None
+    for text in imported.said:
+        progress(text)
+    if not isinstance(imported.result, Path):
+        raise imported.result
+    return placed_last(imported.result)
+
+
+def placed_last(run: Path) -> Path:
+    """The folder of a run under the name of one that begins now: names tell the order of runs."""
+    run_id = run.name.split("-")[1]
+    return run.rename(run.with_name(f"{utc_of_this_host():%Y%m%dT%H%M%SZ}-{run_id}"))
 
 
 def _judged(

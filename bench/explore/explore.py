@@ -11,7 +11,6 @@ import gc
 import logging
 import os
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,6 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 
 from bench.chance import stream
 from bench.explore.generate import RECIPES, Limits, random_history, shortest
@@ -36,6 +34,7 @@ from bench.explore.trace import (
     Trace,
     UpstreamDisturbed,
 )
+from bench.host.beside import beside, leave_ctrl_c
 
 TOGETHER_US = 10 * SECOND_US
 LATE_US = SECOND_US
@@ -258,7 +257,7 @@ def explore(order: Order, progress: Callable[[str, int, int], None]) -> Explored
         pool: Executor | None = None
         if order.workers > 1:
             context = get_context("spawn")
-            pool = ProcessPoolExecutor(order.workers, context, initializer=_leave_ctrl_c)
+            pool = ProcessPoolExecutor(order.workers, context, initializer=leave_ctrl_c)
             stack.enter_context(pool)
             stack.callback(pool.shutdown, cancel_futures=True)
         try:
@@ -277,33 +276,17 @@ def explore(order: Order, progress: Callable[[str, int, int], None]) -> Explored
 
 @contextmanager
 def exploring(order: Order) -> Iterator[Callable[[], Explored]]:
-    """Explore meanwhile, in a process of its own, which ends with the block.
+    """Explore meanwhile, as `bench.host.beside` does it.
 
     It takes what the others leave of the processors: a night is no longer for it.
-    What is handed out waits for the end of it; EOFError where that process has died.
     """
-    context = get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_explore_into, args=(order, theirs), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        yield ours.recv
-    finally:
-        process.terminate()
-        process.join()
-        ours.close()
+    with beside(_explore_quietly, order) as explored:
+        yield explored
 
 
-def _leave_ctrl_c() -> None:
-    """Whoever waits for this process ends it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _explore_into(order: Order, result: Connection) -> None:
-    _leave_ctrl_c()
+def _explore_quietly(order: Order) -> Explored:
     os.nice(_NICE)
-    result.send(explore(order, lambda what, done, whole: None))
+    return explore(order, lambda what, done, whole: None)
 
 
 def explore_batch(

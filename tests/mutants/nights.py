@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 MORNING = "tests/bench/night/test_morning.py"
 AGREEMENT = "tests/bench/score/test_agreement.py"
+NIGHTLY = "tests/bench/cli/test_nightly.py"
 
 MUTANTS = (
     Mutant(
@@ -173,5 +174,26 @@ MUTANTS = (
         "if seat.blind and worth.asks and",
         "if False and worth.asks and",
         AGREEMENT,
+    ),
+    Mutant(
+        "real traffic stands where it began, among the runs that were played meanwhile",
+        "bench/cli/nightly.py",
+        "    return placed_last(imported.result)",
+        "    return imported.result",
+        NIGHTLY,
+    ),
+    Mutant(
+        "a run that is placed last keeps its time",
+        "bench/cli/nightly.py",
+        'run.with_name(f"{utc_of_this_host():%Y%m%dT%H%M%SZ}-{run_id}")',
+        'run.with_name(f"{run.name[:16]}-{run_id}")',
+        NIGHTLY,
+    ),
+    Mutant(
+        "real traffic that cannot be read is an empty run",
+        "bench/cli/nightly.py",
+        "        found.result = error\n",
+        "        found.said.append(str(error))\n",
+        NIGHTLY,
     ),
 )

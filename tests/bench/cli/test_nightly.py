@@ -1,17 +1,21 @@
 """What the night consists of, and how it is told."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from bench import traffic
+from bench.capture.reading import capture_files
 from bench.capture.run_folder import latest
-from bench.cli.nightly import captures_in
+from bench.cli.nightly import Night, captures_in, importing, placed_last
 from bench.cli.nights import Judged, night_document, sentence, summary
-from bench.cli.output import ExitCode
+from bench.cli.output import ExitCode, Refused
 from bench.cli.program import main
 from bench.lab.inventory import BenchLock, load
 from tests.bench.night.web_hook import Hook, serving
+from tests.bench.traffic.traffic_files import CONFORMANCE, SAINT_EYNARD
 
 BENCH = """
 rig = "hardware"
@@ -138,6 +142,60 @@ def test_what_cannot_be_a_night_is_refused(
 ) -> None:
     assert main(["nightly", *words]) == ExitCode.USAGE
     assert told in capsys.readouterr().err
+
+
+def night_with(tmp_path: Path, *files: Path) -> Night:
+    return Night(
+        rig="simulated",
+        inventory=None,
+        seed=1,
+        runs=tmp_path / "runs",
+        lake=str(tmp_path / "lake"),
+        files=files,
+        limit=None,
+        keep=1,
+    )
+
+
+@pytest.mark.programs
+def test_real_traffic_played_beside_the_scenarios_is_the_same_run_and_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited_for = datetime(2126, 11, 20, 2, 0, 59, tzinfo=UTC)
+    monkeypatch.setattr("bench.cli.nightly.utc_of_this_host", lambda: waited_for)
+    night, said = night_with(tmp_path, CONFORMANCE, SAINT_EYNARD), list[str]()
+
+    def note(text: str, done: int = 0, total: int = 0) -> None:
+        said.append(text)
+
+    with importing(night) as run:
+        folder = run(note)
+    other = traffic.run(night.files, runs_dir=tmp_path / "other", strategy="None", seed=1)
+    assert {path.name: path.read_bytes() for path in capture_files(folder)} == {
+        path.name: path.read_bytes() for path in capture_files(other)
+    }
+    assert said[0] == "reading conformance.json"
+    assert folder.name == f"21261120T020059Z-{other.name.split('-')[1]}"
+
+
+@pytest.mark.programs
+def test_real_traffic_that_cannot_be_read_is_refused_when_its_turn_has_come(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    file.write_text("{")
+    with (
+        importing(night_with(tmp_path, file)) as run,
+        pytest.raises(Refused, match=r"a\.ndjson: unknown format"),
+    ):
+        run(lambda text, done=0, total=0: None)
+
+
+def test_a_run_played_beside_others_comes_after_them_by_its_name(tmp_path: Path) -> None:
+    for name in ("20261120T020003Z-7f3a-2", "20261120T020059Z-7f3a"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text("{}")
+    run = placed_last(tmp_path / "20261120T020003Z-7f3a-2")
+    assert run == latest(tmp_path)
+    assert run.name.endswith("Z-7f3a")
 
 
 def test_a_bench_that_is_not_ready_is_told_whole_and_nothing_is_run(
