@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -75,12 +77,12 @@ def score(
     if len(set(runs)) < len(runs):
         raise ValueError(f"two of these run folders have the same name: {', '.join(sorted(runs))}")
     began = monotonic()
-    progress("looking for holes in the captures")
-    books = {folder.name: wholeness(folder) for folder in folders}
-    progress("starting Spark")
     size = sum(file.stat().st_size for file in files)
+    progress("starting Spark, and looking for holes in the captures")
     with (
         writing(str(lake)),
+        ThreadPoolExecutor(1) as thread,
+        nullcontext(thread.map(wholeness, folders)) as found_whole,
         session(
             master,
             profile=_profile(size),
@@ -92,9 +94,10 @@ def score(
         refuse_what_executors_cannot_read(spark, files, store)
         progress(f"reading {len(files)} capture files")
         tables = Tables(spark, store.shared, _HASHED)
+        tables.put_lines("read", read.lines(spark, [str(file) for file in files]))
+        books = dict(zip(runs, found_whole, strict=True))
         tables.put_rows("holes", findings.HOLES, findings.holes(books))
         tables.put_rows("withheld", findings.WITHHELD, findings.withheld(books))
-        tables.put_lines("read", read.lines(spark, [str(file) for file in files]))
         progress("working out what was due")
 
         def into_lake(name: str) -> None:
