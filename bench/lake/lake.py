@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from bench.night.record import build_of, exit_code
+from bench.night.memory import main_run, newest_night, remembered
+from bench.night.record import build_of, exit_code, manifest_of
 from bench.lake.tables import RUNS, TABLES
 from bench.spark.cut import literal, rows_of
 from bench.spark.session import is_local
@@ -267,6 +268,29 @@ class Lake:
             empty = rows_of(self._spark, TABLES[name].types, [])
             empty.coalesce(1).write.parquet(folder)
         return folder
+
+
+def remember(
+    spark: SparkSession, store: Lake, folders: Sequence[Path], progress: Callable[[str], None]
+) -> None:
+    """Write trends, changes and comparisons of the nights that these runs belong to.
+
+    Only the newest night of a line has any: what comes after an old one is not made anew.
+    """
+    of_nights = [folder for folder in folders if manifest_of(folder).get("night") is not None]
+    for runs in sorted({folder.parent for folder in of_nights}):
+        names = {folder.name for folder in folders if folder.parent == runs}
+        for line in remembered(runs).lines:
+            night = line.nights[-1]
+            if night.proves and any(run.run in names for run in night.runs):
+                progress(f"comparing {night.night} with the nights before")
+                tables = {
+                    name: rows_of(spark, TABLES[name].types, rows)
+                    for name, rows in newest_night(line).items()
+                }
+                series = F.xxhash64("bench", "rig", "line", "case")
+                tables["trends"] = tables["trends"].withColumn("series", series)
+                store.add(tables, main_run(night))
 
 
 class _Folders:

@@ -11,7 +11,7 @@ from typing import Any
 from bench.capture.reading import capture_files
 from bench.capture.run_folder import replace
 from bench.capture.wholeness import wholeness
-from bench.lake.lake import Lake, refuse_what_executors_cannot_read, run_rows, writing
+from bench.lake.lake import Lake, refuse_what_executors_cannot_read, remember, run_rows, writing
 from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
 from bench.night.record import manifest_of
 from bench.score import (
@@ -121,7 +121,7 @@ def score(
             found[folder.name]["spark"] = {**about, "seconds": seconds}
             text = json.dumps(found[folder.name], indent=1) + "\n"
             replace(folder / "score.json", text.encode())
-        nights.remember(spark, store, folders, progress)
+        remember(spark, store, folders, progress)
         store.compact()
         store.tidy()
         tables.close()

@@ -1,22 +1,11 @@
 """What does a run leave for the comparison of nights, and what changed between them?
 
-`stimuli`, `margin_nights` and `lab_nights` are small tables made of the facts of a run. What stands
-in the others is known to `bench.night`.
+`stimuli`, `margin_nights` and `lab_nights` are small tables made of the facts of a run; those of
+several nights are known to `bench.night`, and written by `bench.lake`.
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-
-from bench.lake.lake import Lake
-from bench.lake.tables import TABLES
-from bench.night.memory import main_run, newest_night, remembered
 from bench.night.morning import SICK_SHARE
-from bench.night.record import manifest_of
 from bench.score.expectations import Grade
-from bench.spark.cut import rows_of
 
 _Z = 1.959963984540054
 _RATE = "sum(missed) / sum(planned)"
@@ -86,26 +75,3 @@ QUERIES = {
     "senders": SENDERS, "stimuli": STIMULI, "margin_nights": MARGIN_NIGHTS,
     "lab_nights": LAB_NIGHTS,
 }  # fmt: skip
-
-
-def remember(
-    spark: SparkSession, store: Lake, folders: Sequence[Path], progress: Callable[[str], None]
-) -> None:
-    """Write trends, changes and comparisons of the nights that these runs belong to.
-
-    Only the newest night of a line has any: what comes after an old one is not made anew.
-    """
-    of_nights = [folder for folder in folders if manifest_of(folder).get("night") is not None]
-    for runs in sorted({folder.parent for folder in of_nights}):
-        names = {folder.name for folder in folders if folder.parent == runs}
-        for line in remembered(runs).lines:
-            night = line.nights[-1]
-            if night.proves and any(run.run in names for run in night.runs):
-                progress(f"comparing {night.night} with the nights before")
-                tables = {
-                    name: rows_of(spark, TABLES[name].types, rows)
-                    for name, rows in newest_night(line).items()
-                }
-                series = F.xxhash64("bench", "rig", "line", "case")
-                tables["trends"] = tables["trends"].withColumn("series", series)
-                store.add(tables, main_run(night))

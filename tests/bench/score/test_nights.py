@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from bench.lake.lake import Lake, night_of
+from bench.lake.lake import Lake, night_of, remember
 from bench.lake.tables import OF_NIGHTS, TABLES
 from bench.night.comparison import compared
 from bench.night.memory import remembered
 from bench.night.record import record_of
-from bench.score.nights import remember
 from tests.bench.night.test_morning import WORDS
 from tests.bench.night.written_nights import write_night
 from tests.sizes import size
