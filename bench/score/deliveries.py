@@ -29,7 +29,7 @@ _UPLINK = "concat(dev_eui, '-', dev_addr, '-', f_cnt)"
 _OF_MESSAGE = f"""if(message_id RLIKE {_MESSAGE_ID}, concat_ws('-', {
     ", ".join(f"regexp_extract(message_id, {_MESSAGE_ID}, {part})" for part in (1, 2, 3))
 }), NULL)"""
-_AT_BROKER = "'upstream.published', 'upstream.repeated', 'upstream.injected'"
+_AGAIN_AT_BROKER = "'upstream.repeated', 'upstream.injected'"
 _DECIDED = "'inbox.accepted', 'inbox.ignored', 'inbox.parked'"
 
 _EFFECTS = f"""
@@ -41,7 +41,7 @@ FROM (
     coalesce(message_id, {_UPLINK}) AS which, coalesce(by, 'effect') AS fate
   FROM case_expect WHERE expect IN ('effect', 'ignored')) AS due
 LEFT JOIN (
-  FROM lines |> WHERE kind IN ('application.effect', 'inbox.ignored')
+  FROM others |> WHERE kind IN ('application.effect', 'inbox.ignored')
   |> EXTEND {unpacked("message_id by consumer")} AS rest
   |> EXTEND rest.message_id AS message_id
   |> SELECT run, case, explode(array_distinct(array_compact(array({_OF_MESSAGE}, message_id))))
@@ -53,19 +53,23 @@ GROUP BY ALL"""
 _ENTRIES = f"""
 -- What was said of messages at the broker and at consumers: uplink is what the message id names,
 -- first what the consumers of the case had at the position that it was ignored for.
-FROM lines |> WHERE kind IN ({_AT_BROKER}, {_DECIDED}, 'application.effect') AND case IS NOT NULL
-|> EXTEND {unpacked("message_id body first_position consumer station by key position")} AS rest
+FROM others |> WHERE kind IN ({_AGAIN_AT_BROKER}, {_DECIDED}, 'application.effect')
+     AND case IS NOT NULL
+|> EXTEND {unpacked("message_id body first_position consumer by key position")} AS rest
 |> EXTEND coalesce(rest.message_id, get_json_object(rest.body, '$.messageId')) AS message_id,
      rest.first_position AS first_position
-|> WHERE message_id IS NOT NULL
 |> LEFT JOIN (
-     FROM lines |> WHERE kind IN ('inbox.accepted', 'application.effect') AND case IS NOT NULL
+     FROM others |> WHERE kind IN ('inbox.accepted', 'application.effect') AND case IS NOT NULL
      |> EXTEND {unpacked("position consumer message_id key")} AS rest
      |> AGGREGATE collect_set(struct(rest.consumer, rest.message_id, rest.key)) AS first
         GROUP BY run, case, rest.position AS first_position) USING (run, case, first_position)
-|> SELECT run, case, message_id, {_OF_MESSAGE} AS uplink, struct({ARRIVAL}, kind,
-     message_id, rest.consumer, rest.station, rest.by, rest.key, rest.position, first_position,
-     first) AS entry"""
+|> SELECT run, case, kind, message_id, struct({ARRIVAL}) AS arrival, rest.consumer, rest.by,
+     rest.key, rest.position, first_position, first
+|> UNION ALL (SELECT run, case, 'upstream.published', message_id, arrival, NULL, NULL, NULL, NULL,
+     NULL, NULL FROM published WHERE case IS NOT NULL)
+|> WHERE message_id IS NOT NULL
+|> SELECT run, case, message_id, {_OF_MESSAGE} AS uplink, struct(arrival.*, kind, message_id,
+     consumer, by, key, position, first_position, first) AS entry"""
 
 _HERE = "one -> one.consumer = consumer"
 # The decision that an effect belongs to; it is not told when the consumer was killed.
@@ -86,7 +90,8 @@ FROM (
 |> AGGREGATE max(is_uplink) AS is_uplink, count(accepted_us) AS accepted,
      min(accepted_us) AS accepted_us, sort_array(collect_list(entry)) AS entries
    GROUP BY run, case, which
-|> EXTEND filter(entries, one -> one.kind IN ({_AT_BROKER})) AS messages
+|> EXTEND filter(entries, one -> one.kind IN ('upstream.published', {_AGAIN_AT_BROKER}))
+     AS messages
 |> LEFT JOIN (SELECT run, case, if(size(consumers) > 0, consumers, NULL) AS consumers,
      if(size(consumers) > 0, disturbances, NULL) AS disturbances FROM cases) USING (run, case)
 |> LEFT JOIN (SELECT run, case, which, collect_list(struct(consumer, count, observed)) AS due

@@ -162,12 +162,12 @@ _SCHEDULED = """
 -- The downlinks that network servers handed to a station.
 FROM lns_downlink |> WHERE stage = 'scheduled'"""
 
-_PUBLISHED = """
+_PUBLISHED = f"""
 -- The messages that the application got; said is a map from field to value as text.
 FROM upstream_published |> EXTEND from_json(body, 'MAP<STRING, STRING>') AS said
 |> SELECT run, case, said.messageId AS message_id, said.devEui AS dev_eui, said.station,
      try_cast(said.fCnt AS BIGINT) AS f_cnt, coalesce(said.dupMsg = 'true', false) AS marked,
-     said, t_us"""
+     said, t_us, struct({ARRIVAL}) AS arrival"""
 
 QUERIES = {
     "expectations": _EXPECTATIONS,

@@ -38,10 +38,9 @@ _LAKE = {name: name for name in TABLES if name not in (RUNS, *OF_NIGHTS)}
 _LAKE["receptions"] = "oracle"
 # What is worked out once, beside these; the others are worked out where they are read.
 _KEPT = {
-    *_LAKE.values(), "lines", "case_expect", "radio_transmit", "station_text", "lns_claim",
-    "lns_downlink", "cases", "matched", "published",
-    "dnmsgs", "facts", "statuses", "uplinks", "effects_due", "contradictions",
-    "disagreements",
+    *_LAKE.values(), "lines", "others", "case_expect", "radio_transmit", "station_text",
+    "lns_claim", "lns_downlink", "cases", "matched", "published", "dnmsgs", "facts", "statuses",
+    "uplinks", "effects_due", "contradictions", "disagreements",
 } - {"answers"}  # fmt: skip
 # A few rows a case, or a few words a reception: they fit into memory beside all the others.
 _HASHED = {

@@ -99,6 +99,11 @@ _CONSUMED = "'inbox.accepted', 'inbox.ignored', 'inbox.parked', 'application.eff
 # Most outcomes have nothing to tell of it.
 _OUTAGE = "(kind = 'lns.outcome' AND text LIKE '%Unavailable%')"
 _PROMISES = "'outcome', 'device', 'upstream', 'answer', 'evicted', 'on_air', 'effect', 'ignored'"
+# The kinds of lines of which there are as many as receptions.
+_MANY = {"case.expect", "radio.transmit", "station.text", "lns.outcome", "upstream.published"}
+_OTHERS = f"""
+-- The lines of all other kinds, which are few, and outcomes that tell of an outage.
+FROM lines |> WHERE kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(_MANY))}) OR {_OUTAGE}"""
 _OF_CASES = (
     "lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt repeated"
 )
@@ -112,7 +117,7 @@ _CASES = f"""
 -- faults: of servers and of their store (one without lns concerns all); orphans: claims of a server
 -- that is none of this case; stall: the longest of the host while the case was open, where no
 -- stimulus was missed; missed: stimuli that the bench itself did not deliver.
-FROM lines
+FROM others
 |> WHERE case IS NOT NULL AND (kind IN ('case.begin', 'case.end', 'case.station', 'case.lns',
      'case.device', 'fault.begin', 'lns.claim', 'lns.request', 'upstream.failed',
      'stimulus.missed', {_CONSUMED}) OR {_OUTAGE})
@@ -171,7 +176,7 @@ FROM lines
 
 def _of_kind(kind: str) -> str:
     """What every line has, and what lines of this kind say: a narrow table."""
-    rows = f"FROM lines |> WHERE kind = '{kind}'"
+    rows = f"FROM {'lines' if kind in _MANY else 'others'} |> WHERE kind = '{kind}'"
     if said := KINDS[kind]:
         rows += f" |> EXTEND {unpacked(said)} AS said"
     return f"{rows} |> SELECT run, case, kind, {ARRIVAL}{', said.*' if said else ''}"
@@ -179,6 +184,7 @@ def _of_kind(kind: str) -> str:
 
 QUERIES = {
     "lines": _LINES,
+    "others": _OTHERS,
     **{kind.replace(".", "_"): _of_kind(kind) for kind in KINDS},
     "stalls": _STALLS,
     "cases": _CASES,
