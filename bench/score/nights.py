@@ -13,11 +13,10 @@ _WILSON_LOW = f"""if(sum(missed) = 0, 0.0, ({_RATE} + {_Z * _Z / 2} / sum(planne
   - {_Z} * sqrt({_RATE} * (1 - {_RATE}) / sum(planned)
     + {_Z * _Z / 4} / (sum(planned) * sum(planned)))) / (1 + {_Z * _Z} / sum(planned)))"""
 
-STIMULI = f"""
+OPPORTUNITIES = f"""
 -- One row per case, device and station: how many receptions were planned and how many missed.
 -- One is missed where the station that was to hear the frame did not deliver it.
-SELECT run, case, attempt, device, station, planned, planned - missed AS heard, missed,
-  reason, rssi_p50, snr_p50
+SELECT *, planned - missed AS heard
 FROM (
   SELECT run, case, coalesce(dev_eui, 'unknown') AS device, due_station AS station,
     cast(count(*) AS INT) AS planned,
@@ -27,10 +26,14 @@ FROM (
   GROUP BY ALL)
 LEFT JOIN (
   SELECT run, case, station, median(rssi_dbm) AS rssi_p50, median(snr_db) AS snr_p50
-  FROM matched WHERE heard GROUP BY ALL) USING (run, case, station)
-LEFT JOIN (
-  SELECT run, case, attempt, if(verdict = 'INCONCLUSIVE', get(reasons, 0), NULL) AS reason
-  FROM verdicts) USING (run, case)"""
+  FROM matched WHERE heard GROUP BY ALL) USING (run, case, station)"""
+
+STIMULI = """
+-- The same, with what followed for the case.
+FROM opportunities
+|> LEFT JOIN (
+     SELECT run, case, attempt, if(verdict = 'INCONCLUSIVE', get(reasons, 0), NULL) AS reason
+     FROM verdicts) USING (run, case)"""
 
 SENDERS = """
 -- Who sent each frame, as the air tells, or the receptions of it.
@@ -72,6 +75,6 @@ LEFT JOIN (SELECT run, case, superseded, verdict FROM verdicts) USING (run, case
 GROUP BY run, part_kind, part"""
 
 QUERIES = {
-    "senders": SENDERS, "stimuli": STIMULI, "margin_nights": MARGIN_NIGHTS,
-    "lab_nights": LAB_NIGHTS,
+    "senders": SENDERS, "opportunities": OPPORTUNITIES, "stimuli": STIMULI,
+    "margin_nights": MARGIN_NIGHTS, "lab_nights": LAB_NIGHTS,
 }  # fmt: skip
