@@ -102,7 +102,8 @@ _FACTS = f"""
 -- says so, and is believed because of that; lost: what the frame brought is forgotten; failed: so
 -- it is, for the upstream did not take it; stranger: its server could not tell who sent it; unkept:
 -- its answer was withheld because nothing could be kept. is_wanted: the application has something
--- for the device, is_asked: the network has; agreed: what a join is held against.
+-- for the device, is_asked: the network has; agreed: what a join is held against; rest: what only
+-- the last step asks for, packed so that each window on the way carries one column more, not many.
 FROM matched |> WHERE heard
 |> SELECT row_id, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
      is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire, join_eui, join_eui_no,
@@ -151,8 +152,12 @@ FROM matched |> WHERE heard
      if(is_join, struct(device.lorawan, device.join_eui, device.join_nonce_min), NULL) AS agreed
 |> SET restarts = if(several, restarts, NULL), faults = if(several, faults, NULL),
      orphans = if(several, orphans, NULL)
+|> EXTEND struct(told, readable, frame_id, copy, f_port, genuine, requests_answer, on_outage,
+     owner_no, unrecorded, is_wanted, is_known, is_otaa, is_asked, join_eui,
+     if(is_join, frame_id, concat_ws(':', dev_eui, mic, f_cnt_wire)) AS level1_key) AS rest
 |> DROP owner_session, own_lns, lns_count, had_outage, has_failure, requests, dwells, adr, dev_addr,
-     device, begun, brought"""
+     device, begun, brought, mic, told, readable, frame_id, copy, f_port, genuine, requests_answer,
+     on_outage, owner_no, unrecorded, is_wanted, is_known, is_otaa, is_asked, join_eui"""
 
 # Arrivals tell who claims first, but for those so close together that the way from the tap to the
 # store decides. Two receptions race if they are of one session, at different servers, and at most
@@ -188,6 +193,13 @@ UNION ALL (
   |> EXTEND coalesce(CAST(winner != lns AS INT), 0) AS race_rank
   |> DROP begins, race_no, owners, others)"""
 
+_NEW = f"status = '{NON_DUPLICATE}'"
+_AGAIN = f"status = '{RESUBMISSION}'"
+_SESSION = "dev_eui_no, session, run, case, reaches, stale_life"
+# Whether it is a copy of what is still on its way to the upstream: it is of the newest frame then.
+_WAITS = f"""(NOT {_NEW} AND coalesce(max(if({_NEW} AND outcome.reason IS NULL, outcome.t_us, NULL))
+       OVER (PARTITION BY mic_no, lns, {_SESSION} ORDER BY {_ORDER} {BEFORE}) > t_us, false))"""
+
 # What reaches level 1; a join is known there by JoinEUI, DevEUI and DevNonce.
 _STATUSES = (
     with_status(
@@ -202,8 +214,9 @@ FROM races
         is_join="is_join",
         lost="lost",
     )
-    + """
+    + f"""
 |> SET status = if(reaches, status, NULL)
+|> EXTEND {_WAITS} AS waits
 |> DROP key_high, key_low, is_first"""
 )
 
@@ -218,7 +231,7 @@ SELECT *, false AS foreign_join_eui, false AS nonce_used, false AS nonce_doubtfu
 FROM statuses WHERE NOT is_join
 UNION ALL (
   FROM statuses |> WHERE is_join
-  |> EXTEND coalesce(join_eui != agreed.join_eui, false) AS foreign_join_eui
+  |> EXTEND coalesce(rest.join_eui != agreed.join_eui, false) AS foreign_join_eui
   |> EXTEND if(status = '{NON_DUPLICATE}' AND NOT foreign_join_eui AND NOT lost, dev_nonce, NULL)
        AS taken
   |> EXTEND coalesce(count(taken) OVER (PARTITION BY dev_nonce, {_OF_DEVICE}, reaches
@@ -240,13 +253,7 @@ UNION ALL (
 # when the frame is confirmed. The last counter is the greatest so far, or the older one that a
 # restart of the server brought back to the sessions that it had before; only in a session with a
 # jump beyond MAX_GAP the counters are followed one by one.
-_SESSION = "dev_eui_no, session, run, case, reaches, stale_life"
 _SESSION_BEFORE = f"(PARTITION BY {_SESSION} ORDER BY {_ORDER} {BEFORE})"
-_NEW = f"status = '{NON_DUPLICATE}'"
-_AGAIN = f"status = '{RESUBMISSION}'"
-# Whether it is a copy of what is still on its way to the upstream: it is of the newest frame then.
-_WAITS = f"""(NOT {_NEW} AND coalesce(max(if({_NEW} AND outcome.reason IS NULL, outcome.t_us, NULL))
-       OVER (PARTITION BY mic_no, lns, {_SESSION} ORDER BY {_ORDER} {BEFORE}) > t_us, false))"""
 # Whether a session was forgotten before a frame of it came: so many joins were accepted since.
 _FORGOTTEN = f"""size(filter(collect_list(if(accepts_join, t_us, NULL))
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}), one -> one >= sent_us))
@@ -258,7 +265,7 @@ _COUNTED = f"""
 -- for one of the repeated answers), limited (there is none left), known (the counter can be told
 -- from the wire), outlived (a frame of a later session was accepted before, or too many joins).
 FROM joined |> WHERE NOT several
-|> EXTEND if({_NEW}, f_cnt, NULL) AS new_f_cnt, {_WAITS} AS waits
+|> EXTEND if({_NEW}, f_cnt, NULL) AS new_f_cnt
 |> EXTEND coalesce(max(new_f_cnt) OVER {_SESSION_BEFORE}, -1) AS so_far
 |> EXTEND coalesce(if(coalesce(min(if(is_join, NULL, stale_life))
        OVER (PARTITION BY dev_eui_no, session, run, case, reaches) < stale_life, false)
@@ -293,9 +300,9 @@ _SHARED = f"""
 -- What the fold over a session needs of each reception. granted_by is the server that accepted the
 -- join which opened the session; null where the session was there before.
 FROM joined |> WHERE several
-|> EXTEND {_WAITS} AS waits, {_GRANTED} AS joined_at
-|> EXTEND on_outage = 'closed' AS closed, outcome.level2 AS observed_level2,
-     if(preset IS NOT NULL OR NOT is_otaa, NULL, first(joined_at)
+|> EXTEND {_GRANTED} AS joined_at
+|> EXTEND rest.on_outage = 'closed' AS closed, outcome.level2 AS observed_level2,
+     if(preset IS NOT NULL OR NOT rest.is_otaa, NULL, first(joined_at)
        OVER (PARTITION BY {_SENDER} ORDER BY {_RACE_ORDER} {SO_FAR})) AS granted_by
 |> SET preset = coalesce(preset, -1L) |> DROP joined_at"""
 
@@ -409,7 +416,7 @@ _ORACLE = f"""
 -- oracle_answer "due" for any of RX1, RX2 and TooLate. A failure that the server reports is
 -- believed only where the capture shows one. An answer that nobody asked for carries what the
 -- application wants sent.
-FROM worth
+FROM worth |> SELECT *, rest.*
 |> EXTEND {_UNPROVEN} AS unproven
 |> EXTEND coalesce(unproven, {_REFUSAL}) AS refusal, NOT requests_answer AND f_port = 0 AS may_ask
 |> EXTEND if(unproven IS NULL, status, '-') AS oracle_status,
@@ -418,8 +425,7 @@ FROM worth
        WHEN strategy = 'Drop' THEN 'dropped' WHEN strategy = 'Mark' THEN 'marked'
        WHEN strategy = 'None' THEN 'forwarded' END AS oracle_upstream,
      coalesce(refusal, '-') AS oracle_reason, {_ANSWER} AS oracle_answer,
-     coalesce(if(unproven IS NULL, level2, NULL), 'NotAsked') AS oracle_level2,
-     if(is_join, frame_id, concat_ws(':', dev_eui, mic, f_cnt_wire)) AS level1_key
+     coalesce(if(unproven IS NULL, level2, NULL), 'NotAsked') AS oracle_level2
 |> LEFT JOIN evicted USING (run, case, level1_key)
 |> EXTEND CASE WHEN failed THEN 'upstream or store failed'
        WHEN max(if(failed, if(relaxed, {_EVERY_F_CNT}, f_cnt), NULL)) OVER (PARTITION BY

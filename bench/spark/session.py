@@ -186,6 +186,7 @@ def _build(
         # Made for plans and tables of other shapes: here they only cost time.
         "spark.sql.constraintPropagation.enabled": "false",
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+        "spark.sql.optimizer.nestedSchemaPruning.enabled": "false",
         "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         # Tables that lie by run and case are joined by these and more keys without a shuffle.
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
