@@ -1,13 +1,30 @@
-"""How does Basics Station spell what it says? Key order and types are those of a recorded 2.0.6."""
+"""How does Basics Station spell what it says, and what does it read in the texts of a server?
+
+Key order and types are those of a recorded 2.0.6. What a server says is read as strictly as by the
+station itself: one bad field spoils the message.
+"""
 
 import struct
-from collections.abc import Sequence
+from binascii import unhexlify
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from lns.lorawan.identifiers import Eui, eui_dashed
-from lns.station.messages import NO_PORT, Dnmsg, UpInfo
+from lns.station.messages import (
+    NO_PORT,
+    Dnmsg,
+    Ignored,
+    Int64,
+    Malformed,
+    UpInfo,
+    either,
+    json_object,
+    read_eui,
+)
 
 _HEAD = struct.Struct("<BiBH")
 _MIC = struct.Struct("<i")
@@ -155,3 +172,87 @@ def _number(value: float) -> int | float:
 
 def _text(fields: dict[str, Any]) -> str:
     return msgspec.json.encode(fields).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class RouterInfoAnswer:
+    """Where a station finds its network server; `uri` None or an `error` is a rejection."""
+
+    uri: str | None
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RouterConfig:
+    """The channel plan and the rest of `router_config`, as its JSON object."""
+
+    fields: dict[str, Any]
+
+
+class TimesyncAnswer(Struct, frozen=True):
+    """The GPS time in µs since 1980-01-06 for a station that asked (`txtime` echoed)."""
+
+    gpstime: Int64
+    txtime: Int64 = 0
+    mux_time: float | None = field(default=None, name="MuxTime")
+
+
+class GetXtime(Struct, frozen=True):
+    """A server asks for a station's clocks."""
+
+    mux_time: float | None = field(default=None, name="MuxTime")
+
+
+DownMessage = (
+    RouterInfoAnswer | RouterConfig | Dnmsg | TimesyncAnswer | GetXtime | Ignored | Malformed
+)
+
+
+def parse_down(text: str) -> DownMessage:
+    """The message of a network server; never raises."""
+    fields = json_object(text)
+    if isinstance(fields, Malformed):
+        return fields
+    msgtype = fields.get("msgtype", "")
+    if not isinstance(msgtype, str):
+        return Ignored("")
+    try:
+        if "msgtype" not in fields and ("uri" in fields or "error" in fields):
+            return _router_info_answer(fields)
+        reader = _DOWN_READERS.get(msgtype)
+        return Ignored(msgtype) if reader is None else reader(fields)
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        return Malformed(f"{msgtype}: {error}", msgtype)
+
+
+def _router_info_answer(fields: dict[str, Any]) -> RouterInfoAnswer:
+    uri, error = fields.get("uri"), fields.get("error")
+    if not isinstance(uri, str | None) or not isinstance(error, str | None):
+        raise ValueError("uri and error are texts")
+    return RouterInfoAnswer(uri, error)
+
+
+def _dnmsg(fields: dict[str, Any]) -> Dnmsg:
+    if "dC" not in fields:
+        raise KeyError("dC")
+    read = {
+        **fields,
+        "DevEui": read_eui(either(fields, "DevEui", "DevEUI")),
+        "diid": either(fields, "diid", "seqno"),
+        "pdu": unhexlify(fields["pdu"]),
+    }
+    dnmsg = msgspec.convert(read, Dnmsg)
+    # Both are read: half a pair spoils the message also where the other window is whole.
+    if (dnmsg.rx1, dnmsg.rx2) == (None, None):
+        raise ValueError("no receive window")
+    if len(dnmsg.pdu) > 255:
+        raise ValueError("longer than a frame can be")
+    return dnmsg
+
+
+_DOWN_READERS: dict[str, Callable[[dict[str, Any]], DownMessage]] = {
+    "router_config": RouterConfig,
+    "dnmsg": _dnmsg,
+    "timesync": lambda fields: msgspec.convert(fields, TimesyncAnswer),
+    "getxtime": lambda fields: msgspec.convert(fields, GetXtime),
+}

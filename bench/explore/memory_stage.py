@@ -7,7 +7,6 @@ on the air at once. Nothing is captured.
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -30,7 +29,6 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import Eui, dev_addr
 from lns.lorawan.region import EU868
 from lns.network_server import NetworkServer
-from lns.station.messages import Dnmsg, parse_down
 from lns.station.protocol import LinkClosed
 from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion
 
@@ -119,7 +117,7 @@ class Station:
         self.eui = eui
         self.session = session
         self.is_away = False
-        self.downlinks: list[Dnmsg] = []
+        self.downlinks: list[wire.Wanted] = []
         self.link: MemoryLink | None = None
         self._is_mute = False
         self._began_us = now_us()
@@ -144,12 +142,11 @@ class Station:
                 xtime = self.xtime_now()
                 link.bring(wire.clocks_told(xtime, mux_time=0.0, up_us=0, utc_us=0))
             return
-        said = parse_down(text)
-        if isinstance(said, Dnmsg):
+        said = wire.wanted(wire.understood(text))
+        if said is not None:
             self.downlinks.append(said)
-            wanted, at = wire.wanted(wire.understood(text)), self.xtime_now()
-            assert wanted is not None, "a station can read what this server says"
-            sent = wire.sent_told(wanted, dr=DR, freq_hz=FREQ_HZ, xtime=at, up_us=0, gpstime=0)
+            xtime = self.xtime_now()
+            sent = wire.sent_told(said, dr=DR, freq_hz=FREQ_HZ, xtime=xtime, up_us=0, gpstime=0)
             assert sent is not None, "no device has a DevEUI of zeros"
             link.bring(sent)
 
@@ -325,7 +322,12 @@ class MemoryStage:
         self.servers[server].server.enqueue(self.devices[device].dev_eui, wanted)
 
     def downlinks(self) -> list[tuple[int, bytes]]:
-        return [(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
+        return [
+            (self._numbers[station.eui, said.xtime], said.pdu)
+            for server in self.servers
+            for station in server.stations.values()
+            for said in station.downlinks
+        ]
 
     def keep(self, trace: Trace, devices: int) -> None:
         # Whoever looks is one more server: the others are not to know that it looked.
@@ -371,13 +373,6 @@ class MemoryStage:
             outcome.level2.value,
         )
         trace.outcomes[number].append(words)
-
-    def _downlinks(self) -> Iterator[tuple[int, Dnmsg]]:
-        for server in self.servers:
-            for station in server.stations.values():
-                for dnmsg in station.downlinks:
-                    assert dnmsg.xtime is not None
-                    yield self._numbers[station.eui, dnmsg.xtime], dnmsg
 
 
 @cache

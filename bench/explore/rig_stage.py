@@ -29,11 +29,10 @@ from bench.explore.model import Model
 from bench.explore.play import ON_AIR_US, Conductor, Secrets, reception_text
 from bench.explore.trace import Delivered, Frame, Trace, Words
 from bench.rig.stations import GatewayAway
+from bench.verdict import wire
 from bench.verdict.expectation import Due, words
 from lns.clock import now_us
 from lns.lorawan.frame import parse
-from lns.lorawan.identifiers import Eui
-from lns.station.messages import Dnmsg, parse_down
 
 FIRST_STATIONS = ("west", "east", "north")
 ALIKE = "01000009"  # the DevAddr of several devices
@@ -235,7 +234,17 @@ class RigStage:
         await self._rig.queue_downlink(self._devices[device], payload=b"on", port=7)
 
     def downlinks(self) -> list[tuple[int, bytes]]:
-        return [(number, dnmsg.pdu) for number, dnmsg in self._downlinks()]
+        found = []
+        for event in self._rig.case.events:
+            if event["kind"] != "station.text" or event["direction"] != "down":
+                continue
+            said = wire.wanted(wire.understood(event["text"]))
+            if said is None:
+                continue
+            number = self._numbers.get((event["station"], said.xtime))
+            if number is not None:
+                found.append((number, said.pdu))
+        return found
 
     def keep(self, trace: Trace, devices: int) -> None:
         """What the store has, no rig can see."""
@@ -262,16 +271,6 @@ class RigStage:
             body.get("dupMsg", False),
             body.get("unverified", False),
         )
-
-    def _downlinks(self) -> Iterator[tuple[int, Dnmsg]]:
-        for event in self._rig.case.events:
-            if event["kind"] != "station.text" or event["direction"] != "down":
-                continue
-            said = parse_down(event["text"])
-            if isinstance(said, Dnmsg) and said.xtime is not None:
-                number = self._numbers.get((Eui(event["station"]), said.xtime))
-                if number is not None:
-                    yield number, said
 
     def _provision(self, number: int) -> Any:
         device = self._history.devices[number]

@@ -26,12 +26,13 @@ from bench.rig.process_bench import ProcessBench
 from bench.rig.stations import DATA_RATE, first_channel
 from bench.station.switchboard import StationClock, Switchboard
 from bench.station.web_socket import TapServer
+from bench.verdict import wire
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region, frame_airtime_us, region
 from lns.server.address import host_and_port
-from lns.station.messages import Dnmsg, Jreq, Updf, parse_down, parse_up
+from lns.station.messages import Jreq, Updf, parse_up
 from lns.station.spelling import router_config
 
 # Real gateways hear all that is on the air. To let only one hear a frame, the taps of the others
@@ -325,10 +326,10 @@ class Gateways:
         return next(one for one in self._inventory.gateways if one.name == name)
 
     def _expect_downlink(self, text: str, clock: StationClock) -> None:
-        asked = parse_down(text)
-        if not isinstance(asked, Dnmsg) or asked.rx1_dr is None or not asked.xtime:
+        asked = wire.wanted(wire.understood(text))
+        if asked is None or asked.rx1 is None or not asked.xtime:
             return
-        data_rate = self._region.data_rates[asked.rx1_dr]
+        data_rate = self._region.data_rates[asked.rx1[0]]
         begins_us = now_us() + asked.xtime + asked.rx_delay_s * 1_000_000 - clock.xtime_now()
         if data_rate is not None:
             airtime_us = frame_airtime_us(data_rate, len(asked.pdu), crc=False)

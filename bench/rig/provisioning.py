@@ -14,6 +14,7 @@ from bench.device.interfaces import DeviceSession, Otaa
 from bench.inspection.downlink import KnownDevice
 from bench.inspection.downlink import Session as SessionKnown
 from bench.inspection.kept import KeptSession
+from bench.verdict import wire
 from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.air_interface import ChannelPlan, Keys, Lora
@@ -23,7 +24,7 @@ from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, candidates, open_join_accept, parse
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
 from lns.lorawan.region import Region
-from lns.station.messages import Dnmsg, Dntxed, Jreq, Updf, parse_down, parse_up
+from lns.station.messages import Dntxed, Jreq, Updf, parse_up
 from lns.uplink.registry import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 PAYLOAD = b"21.5 C"
@@ -357,8 +358,8 @@ class DeviceBook:
 
     def hear_down(self, text: str) -> None:
         """Take a downlink on its way: a new session, or a counter that may be used up."""
-        message = parse_down(text)
-        if not isinstance(message, Dnmsg):
+        message = wire.wanted(wire.understood(text))
+        if message is None:
             return
         asked = self._asked.get(message.xtime)
         answer = None
@@ -388,7 +389,7 @@ class DeviceBook:
         if in_rx1 or in_rx2:
             self.on_air.append(answer)
 
-    def _accepts(self, message: Dnmsg, dev_nonce: int) -> Answer | None:
+    def _accepts(self, message: wire.Wanted, dev_nonce: int) -> Answer | None:
         if self.otaa is None:
             return None
         try:

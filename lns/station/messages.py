@@ -2,8 +2,7 @@
 
 There is a value for every text: what a station may get wrong is a `Malformed`, never an exception.
 Integers are exact (xtime and diid need 64 bits); EUIs may have any spelling; DevAddr and MIC may be
-signed or unsigned; unknown fields of a station are ignored. What a server says is read as strictly
-as by the station itself: one bad field spoils the message. A question where the server is must be
+signed or unsigned; unknown fields of a station are ignored. A question where the server is must be
 answered whatever it says, or the station hangs for ever (`/router-info`). Source: Basics Station,
 LNS protocol, version 2 (lora.c, s2e.c, uj.c).
 """
@@ -341,82 +340,6 @@ class Dnmsg(Struct, frozen=True, kw_only=True):
         return _pair(self.rx2_dr, self.rx2_freq_hz)
 
 
-@dataclass(frozen=True, slots=True)
-class RouterInfoAnswer:
-    """Where a station finds its network server; `uri` None or an `error` is a rejection."""
-
-    uri: str | None
-    error: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RouterConfig:
-    """The channel plan and the rest of `router_config`, as its JSON object."""
-
-    fields: dict[str, Any]
-
-
-class TimesyncAnswer(Struct, frozen=True):
-    """The GPS time in µs since 1980-01-06 for a station that asked (`txtime` echoed)."""
-
-    gpstime: Int64
-    txtime: Int64 = 0
-    mux_time: float | None = field(default=None, name="MuxTime")
-
-
-class GetXtime(Struct, frozen=True):
-    """A server asks for a station's clocks."""
-
-    mux_time: float | None = field(default=None, name="MuxTime")
-
-
-DownMessage = (
-    RouterInfoAnswer | RouterConfig | Dnmsg | TimesyncAnswer | GetXtime | Ignored | Malformed
-)
-
-
-def parse_down(text: str) -> DownMessage:
-    """The message of a network server; never raises."""
-    fields = json_object(text)
-    if isinstance(fields, Malformed):
-        return fields
-    msgtype = fields.get("msgtype", "")
-    if not isinstance(msgtype, str):
-        return Ignored("")
-    try:
-        if "msgtype" not in fields and ("uri" in fields or "error" in fields):
-            return _router_info_answer(fields)
-        reader = _DOWN_READERS.get(msgtype)
-        return Ignored(msgtype) if reader is None else reader(fields)
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
-        return Malformed(f"{msgtype}: {error}", msgtype)
-
-
-def _router_info_answer(fields: dict[str, Any]) -> RouterInfoAnswer:
-    uri, error = fields.get("uri"), fields.get("error")
-    if not isinstance(uri, str | None) or not isinstance(error, str | None):
-        raise ValueError("uri and error are texts")
-    return RouterInfoAnswer(uri, error)
-
-
-def _dnmsg(fields: dict[str, Any]) -> Dnmsg:
-    if "dC" not in fields:
-        raise KeyError("dC")
-    read = {
-        **fields,
-        "DevEui": read_eui(either(fields, "DevEui", "DevEUI")),
-        "diid": either(fields, "diid", "seqno"),
-        "pdu": unhexlify(fields["pdu"]),
-    }
-    dnmsg = msgspec.convert(read, Dnmsg)
-    # Both are read: half a pair spoils the message also where the other window is whole.
-    if (dnmsg.rx1, dnmsg.rx2) == (None, None):
-        raise ValueError("no receive window")
-    if len(dnmsg.pdu) > 255:
-        raise ValueError("longer than a frame can be")
-    return dnmsg
-
-
 def _pair(dr: int | None, freq_hz: int | None) -> tuple[int, int] | None:
     """Both or none; ValueError for half a pair."""
     if dr is None and freq_hz is None:
@@ -424,14 +347,6 @@ def _pair(dr: int | None, freq_hz: int | None) -> tuple[int, int] | None:
     if dr is None or freq_hz is None:
         raise ValueError("a receive window needs both its data rate and its frequency")
     return dr, freq_hz
-
-
-_DOWN_READERS: dict[str, Callable[[dict[str, Any]], DownMessage]] = {
-    "router_config": RouterConfig,
-    "dnmsg": _dnmsg,
-    "timesync": lambda fields: msgspec.convert(fields, TimesyncAnswer),
-    "getxtime": lambda fields: msgspec.convert(fields, GetXtime),
-}
 
 
 def router_asked_for(message: str | bytes) -> Eui | None:

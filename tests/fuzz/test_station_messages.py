@@ -18,13 +18,13 @@ from lns.station.messages import (
     Malformed,
     Propdf,
     Updf,
-    parse_down,
     parse_up,
     refusal_text,
     router_asked_for,
 )
 from lns.station.spelling import dnmsg_text
 from tests.fuzz.mutation import mutated
+from tests.station_texts import parse_down
 
 RECORDED = json.loads(
     (Path(__file__).resolve().parents[1] / "vectors" / "station" / "recorded.json").read_text()

@@ -23,11 +23,11 @@ from lns.lorawan.frame import Data, MType, build_data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import EU868, Region
 from lns.network_server import NetworkServer
-from lns.station.messages import Dnmsg, GetXtime, UpInfo, parse_down
+from lns.station.messages import Dnmsg, UpInfo
 from lns.station.protocol import LinkClosed
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import Activation, EndDevice, SessionStore
-from tests.station_texts import frame_text, version_text, xtime_report_text
+from tests.station_texts import GetXtime, frame_text, parse_down, version_text, xtime_report_text
 
 WEST, EAST, NORTH = (Eui(f"0016C001F150000{n}") for n in (1, 2, 3))
 NAMES = {WEST: "west", EAST: "east", NORTH: "north"}

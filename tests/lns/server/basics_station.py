@@ -13,9 +13,16 @@ from urllib.parse import urlsplit
 
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui, eui_id6
-from lns.station.messages import Dnmsg, GetXtime, RouterConfig, UpInfo, parse_down
+from lns.station.messages import Dnmsg, UpInfo
 from lns.station.protocol import LinkClosed
-from tests.station_texts import frame_text, version_text, xtime_report_text
+from tests.station_texts import (
+    GetXtime,
+    RouterConfig,
+    frame_text,
+    parse_down,
+    version_text,
+    xtime_report_text,
+)
 
 MASK = bytes([1, 1, 1, 1])
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA

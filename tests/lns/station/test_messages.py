@@ -9,25 +9,29 @@ from lns.lorawan.identifiers import Eui
 from lns.station.messages import (
     Dnmsg,
     Dntxed,
-    GetXtime,
     Ignored,
     Jreq,
     Malformed,
     Propdf,
-    RouterConfig,
-    RouterInfoAnswer,
     RouterInfoRequest,
     Timesync,
-    TimesyncAnswer,
     Updf,
     UpInfo,
     Version,
     XtimeReport,
-    parse_down,
     parse_up,
 )
 from lns.station.spelling import dnmsg_text, router_info_answer_text, router_info_text
-from tests.station_texts import dntxed_text, frame_text, version_text
+from tests.station_texts import (
+    GetXtime,
+    RouterConfig,
+    RouterInfoAnswer,
+    TimesyncAnswer,
+    dntxed_text,
+    frame_text,
+    parse_down,
+    version_text,
+)
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "station"
 RECORDED = json.loads((VECTORS / "recorded.json").read_text())
