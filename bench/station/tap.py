@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -150,10 +151,6 @@ class Connection:
     to_station: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
     to_lns: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
 
-    @property
-    def ways(self) -> tuple[tuple[TextLink, asyncio.Queue[Leaving]], ...]:
-        return (self.lns, self.to_lns), (self.station, self.to_station)
-
     def close(self) -> None:
         self.station.close()
         self.lns.close()
@@ -183,6 +180,8 @@ class MemoryLink:
         self._reader: asyncio.Future[None] | None = None
         self.closed = False
         self._ended = False
+        self._take: Callable[[str], None] | None = None
+        self._over: Callable[[], None] = lambda: None
         self.peer: MemoryLink
 
     def send_now(self, text: str) -> None:
@@ -205,6 +204,17 @@ class MemoryLink:
             finally:
                 self._reader = None
         return self._arrived.popleft()
+
+    def hand_to(self, take: Callable[[str], None], over: Callable[[], None]) -> None:
+        """Let each text be taken as it arrives, instead of `receive`; `over`: none comes any more.
+
+        What has arrived already is taken at once.
+        """
+        self._take, self._over = take, over
+        while self._arrived:
+            take(self._arrived.popleft())
+        if self._ended:
+            over()
 
     def close(self) -> None:
         if self.closed:
@@ -230,13 +240,17 @@ class MemoryLink:
     def _arrive(self, text: str) -> None:
         if self._ended:
             return
+        if self._take is not None:
+            return self._take(text)
         self._arrived.append(text)
         if len(self._arrived) > TEXTS_MAX:
             self.close()
         self._wake()
 
     def _end(self) -> None:
-        self._ended = self.closed = True
+        is_over, self._ended, self.closed = self._ended, True, True
+        if not is_over:
+            self._over()
         self._wake()
 
     def _wake(self) -> None:
@@ -488,20 +502,34 @@ class Tap:
     async def _carry(self, connection: Connection) -> None:
         self._watch(connection.station, "up")
         self._watch(connection.lns, "down")
+        over = asyncio.Event()
+
+        def lns_over() -> None:
+            # When the case is over the bench ends all links itself.
+            if self._tasks is not None and not connection.station.closed:
+                self._note_link("closed")
+            over.set()
+
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_read(connection.station, self._up))
-                tasks.create_task(self._read_lns(connection))
-                for link, queue in connection.ways:
-                    if not isinstance(link, MemoryLink):
+                for link, take, ended, queue in (
+                    (connection.station, self._up, over.set, connection.to_station),
+                    (connection.lns, self._down, lns_over, connection.to_lns),
+                ):
+                    if isinstance(link, MemoryLink):
+                        link.hand_to(take, ended)
+                    else:
+                        tasks.create_task(_read(link, take, ended))
                         tasks.create_task(self._send(link, queue))
+                await over.wait()
+                raise LinkClosed
         except* LinkClosed:
             pass
         finally:
             connection.close()
             if self._connection is connection:
                 self._connection = None
-            for _, queue in connection.ways:
+            for queue in (connection.to_lns, connection.to_station):
                 while not queue.empty():
                     self._note(queue.get_nowait(), dropped=True, cause=NO_LINK)
 
@@ -528,15 +556,6 @@ class Tap:
         if isinstance(link, WebSocketLink):
             link.binary = binary
 
-    async def _read_lns(self, connection: Connection) -> None:
-        try:
-            await _read(connection.lns, self._down)
-        except LinkClosed:
-            # When the case is over the bench ends all links itself.
-            if self._tasks is not None and not connection.station.closed:
-                self._note_link("closed")
-            raise
-
     def _note_link(self, what: str) -> None:
         fields: dict[str, object] = {"station": self.station, "event": what}
         self._record(f"tap-{self.station}", LINK, fields)
@@ -549,6 +568,8 @@ class Tap:
             await link.send(text.text)
 
 
-async def _read(link: TextLink, take: Callable[[str], None]) -> None:
-    while True:
-        take(await link.receive())
+async def _read(link: TextLink, take: Callable[[str], None], ended: Callable[[], None]) -> None:
+    with suppress(LinkClosed):
+        while True:
+            take(await link.receive())
+    ended()

@@ -180,6 +180,20 @@ MUTANTS = (
         "tests/bench/test_clock.py",
     ),
     Mutant(
+        "the end of a link is told as often as somebody ends it",
+        "bench/station/tap.py",
+        "        if not is_over:\n            self._over()\n",
+        "        self._over()\n",
+        "tests/bench/station/test_tap.py",
+    ),
+    Mutant(
+        "what arrived before somebody took a link is lost",
+        "bench/station/tap.py",
+        "        while self._arrived:\n            take(",
+        "        while self._arrived:\n            (",
+        "tests/bench/station/test_tap.py",
+    ),
+    Mutant(
         "a pause passes over what happens meanwhile",
         "bench/clock.py",
         "if self._ready or self._sockets.are_waited_for or not nothing_due:",

@@ -263,6 +263,39 @@ def test_a_text_on_its_way_out_when_the_link_is_cut_is_recorded_as_dropped() -> 
     assert [line.get("dropped") for line in rig.noted] == [None]
 
 
+@pytest.mark.parametrize("wired", [False, True])
+def test_a_server_that_closes_its_link_is_told_of_once(*, wired: bool) -> None:
+    async def scene(rig: Rig) -> None:
+        await rig.up(updf(1))
+        link = rig.servers[NEAR].link
+        assert isinstance(link, MemoryLink)
+        link.close()
+        await asyncio.sleep(0.001)
+
+    rig = play(scene, wired=wired)
+    assert rig.arrived == [updf(1)]
+    links = [fields for _, kind, fields in rig.events if kind == "station.link"]
+    assert links == [{"station": NEAR, "event": "closed"}]
+
+
+def test_a_link_is_handed_over_with_what_has_arrived() -> None:
+    async def main() -> list[str]:
+        told: list[str] = []
+        ours, theirs = link_pair()
+        ours.send_now("1")
+        await asyncio.sleep(0.001)
+        theirs.hand_to(told.append, lambda: told.append("over"))
+        ours.send_now("2")
+        await asyncio.sleep(0.001)
+        ours.vanish(0)
+        theirs.close()
+        await asyncio.sleep(0.001)
+        theirs.hand_to(told.append, lambda: told.append("over already"))
+        return told
+
+    assert run(main()) == ["1", "2", "over", "over already"]
+
+
 def test_the_end_of_one_side_ends_the_other() -> None:
     async def scene(rig: Rig) -> None:
         link = rig.servers[NEAR].link
