@@ -43,8 +43,9 @@ def _hex(number: str, digits: int) -> str:
     return f"lpad(hex({number}), {digits}, '0')"
 
 
-def _little_endian(hexadecimal: str) -> str:
-    return f"array_join(reverse(regexp_extract_all({hexadecimal}, '(..)', 1)), '')"
+def _little_endian(hexadecimal: str, digits: int) -> str:
+    octets = (f"substr({hexadecimal}, {place}, 2)" for place in range(digits - 1, 0, -2))
+    return f"concat({', '.join(octets)})"
 
 
 def heard(texts: str) -> str:
@@ -57,12 +58,12 @@ def heard(texts: str) -> str:
     """
     dev_addr, join_eui, join_dev_eui = "dev_addr_", "join_eui_", "join_dev_eui_"
     # | MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0/1 | FRMPayload 0.. | MIC 4 |
-    data_phy = f"""concat({_hex("said.MHdr", 2)}, {_little_endian(dev_addr)},
-        {_hex("said.FCtrl", 2)}, {_little_endian(_hex("said.FCnt", 4))}, upper(said.FOpts),
+    data_phy = f"""concat({_hex("said.MHdr", 2)}, {_little_endian(dev_addr, 8)},
+        {_hex("said.FCtrl", 2)}, {_little_endian(_hex("said.FCnt", 4), 4)}, upper(said.FOpts),
         if(said.FPort >= 0, {_hex("said.FPort", 2)}, ''), upper(said.FRMPayload), mic_)"""
     # | MHDR 1 | JoinEUI 8 | DevEUI 8 | DevNonce 2 | MIC 4 |
-    join_phy = f"""concat({_hex("said.MHdr", 2)}, {_little_endian(join_eui)},
-        {_little_endian(join_dev_eui)}, {_little_endian(_hex("said.DevNonce", 4))}, mic_)"""
+    join_phy = f"""concat({_hex("said.MHdr", 2)}, {_little_endian(join_eui, 16)},
+        {_little_endian(join_dev_eui, 16)}, {_little_endian(_hex("said.DevNonce", 4), 4)}, mic_)"""
     return rf"""
 FROM {texts}
 |> EXTEND if({_TRAILS}, NULL, from_json({_TEXT}, '{STATION_TEXT}')) AS said
@@ -71,7 +72,7 @@ FROM {texts}
 |> EXTEND coalesce(said.msgtype = 'jreq', false) AS is_join,
      {_eui("said.JoinEui")} AS join_eui_, {_eui("said.DevEui")} AS join_dev_eui_,
      {_hex(f"said.DevAddr & {_UINT32}", 8)} AS dev_addr_,
-     {_little_endian(_hex(f"said.MIC & {_UINT32}", 8))} AS mic_
+     {_little_endian(_hex(f"said.MIC & {_UINT32}", 8), 8)} AS mic_
 |> EXTEND coalesce(
      said.MIC BETWEEN {_INT32_MIN} AND {_UINT32} AND said.DR BETWEEN 0 AND 15
      AND said.Freq BETWEEN 1 AND {_UINT32} AND coalesce(said.upinfo.xtime, 0) >= 0
