@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 MORNING = "tests/bench/night/test_morning.py"
 AGREEMENT = "tests/bench/score/test_agreement.py"
+LEDGER = "tests/bench/score/test_ledger.py"
 NIGHTLY = "tests/bench/cli/test_nightly.py"
 
 MUTANTS = (
@@ -195,5 +196,12 @@ MUTANTS = (
         "        found.result = error\n",
         "        found.said.append(str(error))\n",
         NIGHTLY,
+    ),
+    Mutant(
+        "what is published stands in no ledger",
+        "bench/score/deliveries.py",
+        "FROM published WHERE case IS NOT NULL)",
+        "FROM published WHERE false)",
+        LEDGER,
     ),
 )
