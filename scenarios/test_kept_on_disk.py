@@ -5,7 +5,7 @@ import pytest
 from bench.clock import seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, EXPIRED, FIRST, OVER
+from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, STRANGE
 
 pytestmark = pytest.mark.requires("virtual time")  # others keep it in a store that is a program
 
@@ -55,12 +55,15 @@ async def test_a_server_that_begins_anew_finds_in_its_file_how_far_it_came(rig):
         await rig.replay(uplinks[1], by="west")
         await rig.wait(seconds(3))
     await rig.replay(joins[0], by="west")
+    unheard = await rig.craft(rig.bravo)
     joins.append(await rig.bravo.join())
     await rig.restart_lns()
     uplinks.append(await rig.bravo.send(confirmed=True))
+    await tell(rig, unheard, "west")
     due = FIRST + AGAIN * 2 + EXPIRED + OVER
     rig.expect(uplinks[1], due, first="west", again="west", over="west")
     rig.expect(joins[0], FIRST + USED, first="west", used="west")
+    rig.expect(unheard, STRANGE, strange="west")
     for frame in (joins[1], uplinks[0], uplinks[2]):
         rig.expect(frame, FIRST, first="west")
         rig.expect_reply(frame)
