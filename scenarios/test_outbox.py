@@ -486,14 +486,22 @@ async def test_what_the_broker_refuses_is_sent_again(rig, refusals):
 
 @pytest.mark.fault("broker", "message refused")
 @pytest.mark.requires("virtual time")
-async def test_what_is_put_aside_takes_its_refusals_along(rig):
+@pytest.mark.parametrize("away", [False, True])
+async def test_what_is_put_aside_takes_its_refusals_along(rig, away):
     """What comes next on its topic is refused for the first time, and tried again soon."""
     rig.park_after(seconds(10))
     rig.only("west")
     before = await delivered(rig)
-    await rig.refuse_messages(9, of=rig.alpha)
+    # Five or six of seven before it is put aside; three or four of five before the broker goes.
+    await rig.refuse_messages(5 if away else 7, of=rig.alpha)
     parked = await rig.alpha.send()
+    if away:
+        await rig.wait(seconds(1))
+        rig.cut_upstream()
     await rig.wait(minutes(1))
+    if away:
+        await rig.restore_upstream()
+        await rig.wait(seconds(31))
     after = await rig.alpha.send()
     await rig.until_published(after)
     await rig.release_parked()

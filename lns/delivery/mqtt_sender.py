@@ -386,6 +386,9 @@ class MqttSender:
                 continue
             self._overdue = {}
             self._ready.leave_out(old)
+            for entry in old.values():
+                if entry.topic not in self._ready:
+                    self._refusals.forget(entry.topic)
             for _, entry in sorted(old.items()):
                 producer.parked(entry, self.waiting)
             log.warning(
@@ -488,8 +491,7 @@ class MqttSender:
         self._send()
 
     def _try_again(self, topic: str) -> None:
-        if not self._ready.try_again(topic):
-            self._refusals.forget(topic)  # all of it is parked
+        self._ready.try_again(topic)
         self._send()
 
     def _say(self, state: str | None) -> None:

@@ -339,6 +339,10 @@ class Turns:
         self.ahead = 0
         """How many wait, those of refused topics left out."""
 
+    def __contains__(self, topic: str) -> bool:
+        """Whether anything of a topic waits, or was taken and is not let go."""
+        return topic in self._waiting or topic in self._held
+
     def add(self, entries: Iterable[Entry]) -> None:
         """Behind all others."""
         for entry in entries:
@@ -374,12 +378,11 @@ class Turns:
         self.ahead -= len(queue)
         queue.appendleft(entry)
 
-    def try_again(self, topic: str) -> bool:
-        """A refused topic may go; whether anything of it waits."""
+    def try_again(self, topic: str) -> None:
+        """A refused topic may go."""
         self._refused.discard(topic)
         self.ahead += len(self._waiting.get(topic, ()))
         self._offer(topic)
-        return topic in self._waiting
 
     def put_back(self, entries: Iterable[Entry]) -> None:
         """What was taken is to be sent again, before what is behind it; nothing is held now."""
