@@ -91,6 +91,21 @@ async def test_the_device_is_answered_in_the_rx2_that_its_accept_named(rig, rx2_
 
 
 @POLICY
+@pytest.mark.parametrize(("region", "rx2_dr"), [("US915", 13), ("AS923-1", 7)])
+async def test_the_rx2_of_an_accept_may_be_the_fastest_of_its_region(rig, region, rx2_dr):
+    """Each answer offers it beside RX1."""
+    rig.in_region(region)
+    device = rig.provision("listener", activation="otaa", rx2_dr=rx2_dr)
+    rig.only("west")
+    join = await device.join()
+    uplink = await device.send(confirmed=True)
+    rig.expect(join, JOINS, joins="west")
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_answer(uplink, rx2_dr=rx2_dr)
+    rig.expect_reply(uplink)
+
+
+@POLICY
 async def test_a_join_is_answered_as_the_region_says_whatever_the_session_before(rig):
     """Whoever joins again listens as before the first join, until the accept tells otherwise."""
     device = rig.provision("listener", activation="otaa", rx1_dr_offset=3, rx_delay_s=3, rx2_dr=4)
