@@ -115,6 +115,7 @@ SPELLINGS = {
     "unsigned": lambda told: {name: told[name] % (1 << 32) for name in ("DevAddr", "MIC")},
     "lower case": lambda told: {name: told[name].lower() for name in ("FOpts", "FRMPayload")},
     "more fields": lambda told: {"more": {"than": "one"}},
+    "more of how it was heard": lambda told: {"upinfo": told["upinfo"] | {"foff": 120}},
     "before 1980": lambda told: {"upinfo": told["upinfo"] | {"gpstime": -1}},
     "to the hertz": lambda told: {"Freq": told["Freq"] + 1},
 }

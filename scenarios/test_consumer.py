@@ -295,6 +295,16 @@ async def test_a_message_may_be_named_by_its_user_properties(rig):
 
 
 @pytest.mark.requires("user properties")
+async def test_a_message_without_an_id_is_nobodys(rig):
+    """Neither body nor user properties name one: what comes behind it is taken as ever."""
+    rig.consumer()
+    unnamed = await rig.inject(rig.alpha, number=1, properties={"messageId": ""})
+    after = await rig.inject(rig.alpha, number=1)
+    rig.expect_effects(unnamed, 0)
+    rig.expect_effects(after)
+
+
+@pytest.mark.requires("user properties")
 async def test_body_and_user_properties_contradict_each_other_either_way(rig):
     """Whichever of the two names the greater one: nobody knows which of them it is."""
     rig.consumer(keys=True, partitioned=True)

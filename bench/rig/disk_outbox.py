@@ -123,6 +123,7 @@ class DiskOutbox:
             self._ended.set_result(None)
         self._look_at_silence()
         self._look_at_connections()
+        self._look_at_rest()
         await self._until_over()
         self.broker.go()
         rmtree(self._folder)
@@ -337,6 +338,14 @@ class DiskOutbox:
             silent_us = now_us() - max(since_us, self._told_us, self.broker.full_us)
             if silent_us > _TELL_US:
                 self._wrong(f"statement: expected every {_TELL_US} us, none for {silent_us} us")
+
+    def _look_at_rest(self) -> None:
+        """A broker that is there for long has taken all that waits, but for what it refuses."""
+        since_us = self.broker.well_since_us
+        is_stuck = self._full is not None or self.breaks_after == 0 or self._refused
+        if since_us is not None and now_us() - since_us > _WAIT_MAX_US and not is_stuck:
+            if self._waiting:
+                self._wrong(f"in the end: expected 0, observed {self._waiting} messages wait")
 
     def _look_at_connections(self) -> None:
         """A server that runs stays with a broker that serves it; this one is about to end."""
