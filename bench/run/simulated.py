@@ -77,6 +77,7 @@ class Played:
         end = msgspec.json.decode(fields)
         end["books"] = [{**one, "last_seq": last_seq[one["source"]]} for one in end["books"]]
         capture.record(source, kind, end, t_us=t_us)
+        capture.flush()
 
 
 @dataclass(slots=True)
