@@ -21,7 +21,8 @@ class DiskStore:
         self._path = folder / "sessions"
         self._full: Connection | None = None
         self._opened = [SqliteStore(self._path)]
-        finalize(self, _remove, folder, self._opened)
+        self.end = finalize(self, _remove, folder, self._opened)
+        """Removes it all; so does whoever forgets it."""
 
     @property
     def newest(self) -> SqliteStore:

@@ -502,9 +502,13 @@ class CaseStore(Store):
         await self.shared.claims.claim(bid)
 
     def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
-        if self.shared.disk is not None:
-            self.shared.disk.open()
-        return [self.shared.kept(dev_eui) for dev_eui in devices]
+        disk = self.shared.disk
+        if disk is not None:
+            disk.open()
+        found = [self.shared.kept(dev_eui) for dev_eui in devices]
+        if disk is not None:
+            disk.end()
+        return found
 
     async def restart(self, *, empty: bool) -> None:
         if empty:
