@@ -20,9 +20,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bench.lake.tables import RUNS, TABLES
 from bench.night.memory import main_run, newest_night, remembered
 from bench.night.record import build_of, exit_code, manifest_of
-from bench.lake.tables import RUNS, TABLES
 from bench.spark.cut import literal, rows_of
 from bench.spark.session import is_local
 
