@@ -405,11 +405,13 @@ class MemoryServer(NetworkServer):
         self._outboxes.fill_disk(self.lns, breaks_after)
         if self._store.disk is not None:
             self._store.disk.fill()
+            self._setup.case.fault("store", "disk full", "fault.begin", lns=self.lns)
 
     def free_disk(self) -> None:
         self._outboxes.free_disk(self.lns)
         if self._store.disk is not None:
             self._store.disk.free()
+            self._setup.case.fault("store", "disk full", "fault.end", lns=self.lns)
 
     def lose_outbox(self) -> None:
         self._outboxes.wipe(self.lns)
