@@ -45,6 +45,13 @@ def memory_of_this_host() -> Path | None:
     return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
 
 
+def seize(file: Path) -> Connection:
+    """Let nobody write to a database until this is closed: somebody is about to, and never does."""
+    seized = connect(file, isolation_level=None)
+    seized.execute("BEGIN IMMEDIATE")
+    return seized
+
+
 class _Killed(Exception):
     """The server is gone; nothing is on its way any more."""
 
@@ -154,9 +161,8 @@ class DiskOutbox:
             await outbox.release(at_us)
 
     def fill(self) -> None:
-        """Let nothing more be written, until `free`: somebody else is about to, and never does."""
-        self._full = connect(self._file, isolation_level=None)
-        self._full.execute("BEGIN IMMEDIATE")
+        """Let nothing more be written, until `free`."""
+        self._full = seize(self._file)
 
     def free(self) -> None:
         """Let everything be written and read again."""

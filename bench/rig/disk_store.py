@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shutil import rmtree
-from sqlite3 import Connection, connect
+from sqlite3 import Connection
 from tempfile import mkdtemp
 from weakref import finalize
 
 from bench.host.lns_process import toml_text
-from bench.rig.disk_outbox import memory_of_this_host
+from bench.rig.disk_outbox import memory_of_this_host, seize
 from lns.config import Config, load
 from lns.store.sqlite import SqliteStore
 
@@ -46,8 +46,7 @@ class DiskStore:
 
     def fill(self) -> None:
         """Let nothing more be written, until `free`."""
-        self._full = connect(self._path, isolation_level=None)
-        self._full.execute("BEGIN IMMEDIATE")
+        self._full = seize(self._path)
 
     def free(self) -> None:
         if self._full is not None:

@@ -439,7 +439,7 @@ class MemoryApplication(Application):
             kept = books.kept(known_us(numbers))
             keys = seen.remembered[Detector.KEY].count
             by_key = books.remembered_keys(keys, self._utc_us())
-            parked = books.put_aside(map(_parked, await self._inboxes[name].parked()))
+            parked = books.put_aside(map(_parked, await store.parked()))
             for text in (*books.figures(_figures(seen)), *remembered, *by_key, *kept, *parked):
                 self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
         for one in self._consumers.values():

@@ -9,7 +9,6 @@ hands everything on; the scenario does not notice.
 import inspect
 import json
 import os
-import signal
 import tempfile
 import threading
 import traceback
@@ -32,6 +31,7 @@ import lns
 from bench import clock
 from bench.clock import Livelock
 from bench.device.interfaces import Joining, Sent
+from bench.host.beside import leave_ctrl_c
 from bench.plan.needs import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
 from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
@@ -197,7 +197,7 @@ def _play_ahead(
     chunks: Sequence[Sequence[Play]],
     play: PlayOne,
 ) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever began it stops it
+    leave_ctrl_c()
     for connection in heard:
         connection.close()  # or nothing would tell that the listener is gone
     # A pipe holds a few cases only; whoever listens may be at a case of its own.

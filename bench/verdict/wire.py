@@ -23,12 +23,9 @@ _RANGES = {
     "DevNonce": (0, 0xFFFF), "DevAddr": (-(1 << 31), (1 << 32) - 1),
     "MIC": (-(1 << 31), (1 << 32) - 1), "DR": (0, 15), "Freq": (1, (1 << 32) - 1),
 }  # fmt: skip
-_INFO_RANGES = {
-    "rctx": (-(1 << 63), (1 << 63) - 1), "xtime": (0, (1 << 63) - 1),
-    "gpstime": (-(1 << 63), (1 << 63) - 1), "fts": (-(1 << 63), (1 << 63) - 1),
-}  # fmt: skip
-"""The least and the greatest value of each whole number; words may be signed or not."""
 _INT64 = (-(1 << 63), (1 << 63) - 1)
+_INFO_RANGES = {"rctx": _INT64, "xtime": (0, (1 << 63) - 1), "gpstime": _INT64, "fts": _INT64}
+"""The least and the greatest value of each whole number; words may be signed or not."""
 _TOLD_RANGES = {
     "DR": _RANGES["DR"], "Freq": _RANGES["Freq"], "xtime": _INFO_RANGES["xtime"],
     "xtimes": _INFO_RANGES["xtime"], "rctx": _INT64, "diid": _INT64, "seqno": _INT64,
