@@ -121,7 +121,7 @@ EXAMPLES = (
     "lorabench nightly --bench bench.toml",
 )
 SHORT_LIMIT = 500
-SHORT_HISTORIES, EXPLORED_S = 300, 60
+SHORT_HISTORIES, EXPLORED_S = 300, 20
 KEEP_NIGHTS = 14
 SCENARIOS = "scenarios"
 NOT_GATED = (ExitCode.INTERRUPTED, ExitCode.USAGE, ExitCode.BENCH_ERROR)
@@ -482,7 +482,7 @@ def _against(
 
 
 def _order_of(night: Night) -> Order:
-    """Explore for a minute with a seed of the date; in a short night, or a night of a part, so
+    """Explore for a while with a seed of the date; in a short night, or a night of a part, so
     many that are the same every time.
     """
     if night.limit or night.pattern or night.cases_max:
