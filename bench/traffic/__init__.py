@@ -137,6 +137,7 @@ def run(
     )
     capture = Capture(folder.path, folder.run_id, now_us, buffered=True)
     how, next_us = Ending.STOPPED, 0
+    collects = gc.isenabled()
     gc.disable()  # of all that is kept for the verdict nothing is garbage
     try:
         for log, title in cases:
@@ -151,7 +152,8 @@ def run(
         how = Ending.INTERRUPTED
         raise
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
         with suppress(OSError) if how is not Ending.FINISHED else nullcontext():
             run_folder.end(folder, capture, how)
     return folder.path
