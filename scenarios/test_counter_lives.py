@@ -412,11 +412,13 @@ async def test_a_life_that_began_and_was_over_without_the_store_is_counted_there
     alone = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 505)]
     there = await hear(rig, device, "east", f_cnt=510)
     await rig.restore_store("lns-a")
+    late = await hear(rig, device, "west", f_cnt=507)
     told = await hear(rig, device, "west", f_cnt=511)
     begun = await hear(rig, device, "east", f_cnt=0, payload=b"anew")
     rig.expect(before, OWNED + ELSEWHERE, owned="west", elsewhere="east")
     for frame in alone:
         rig.expect(frame, UNVERIFIED, unverified="west")
+    rig.expect(late, LOST, lost="west")
     rig.expect(told, OWNED, owned="west")
     for frame in (there, begun):
         rig.expect(frame, OWNED, owned="east")

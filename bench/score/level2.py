@@ -83,6 +83,10 @@ class Come:
     def is_too_far(self, f_cnt: int) -> bool:
         return f_cnt > max(self.judge_of(f_cnt), 0) + MAX_GAP
 
+    def is_farther(self, other: "Come") -> bool:
+        """Whether the newest life came farther than the other knows of that life."""
+        return self.last > dict((*other.former, (other.life, other.last))).get(self.life, NOBODY)
+
     def joined(self, other: "Come") -> "Come":
         """The same, with lives before the newest as far as the other knows them."""
         come = self
@@ -369,9 +373,8 @@ def _worth(seat: Seat, row: Reception) -> Worth:
         heard = seat.heard if seat.heard_life == seat.come.life else NOBODY
         is_next, equal = f_cnt > heard, f_cnt == heard
     is_new = row.status == _NON_DUPLICATE
-    is_old = not is_next and not too_far
     looks = is_new and known and shared and not row.first_message
-    looks = looks and (too_far or (is_old and row.relaxed))
+    looks = looks and (too_far or (row.relaxed and not is_next))
     spent = {} if told or is_claimed else seat.spent
     return _of_standing(row, is_next, equal, spent, known=known, looks=looks)
 
@@ -418,8 +421,9 @@ def _claim(session: Session, seat: Seat, worth: Worth, row: Reception) -> Answer
     is_new = row.status == _NON_DUPLICATE
     fresh = session.claimed_us is not None and row.t_us - session.claimed_us < STATE_US
     come, owner = session.newest if fresh else None, session.owner
-    if come is None or seat.come.lives > come.lives:
+    if come is None or (seat.come.lives > come.lives and seat.come.is_farther(come)):
         come, owner = seat.come.joined(come or seat.come), seat.owner or bidder
+    come = replace(come, lives=max(come.lives, seat.come.lives))
     seen = _seen(session, row)
     mine, its_owner = owner == bidder, None if seen is None else seen.owner
     higher = come.is_next(f_cnt) or come.is_too_far(f_cnt)

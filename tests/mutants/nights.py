@@ -177,6 +177,13 @@ MUTANTS = (
         AGREEMENT,
     ),
     Mutant(
+        "who was alone knows more of a session, however far that came meanwhile",
+        "bench/score/level2.py",
+        "(seat.come.lives > come.lives and seat.come.is_farther(come))",
+        "seat.come.lives > come.lives",
+        AGREEMENT,
+    ),
+    Mutant(
         "real traffic stands where it began, among the runs that were played meanwhile",
         "bench/cli/nightly.py",
         "    return placed_last(imported.result)",
