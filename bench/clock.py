@@ -135,6 +135,8 @@ class VirtualTimeLoop(AbstractEventLoop):
         self._turns = 0
         self._spinning: dict[str, str] = {}
         self._sockets = _Sockets()
+        self.thread_us = 0
+        """How long what is done in a thread takes."""
 
     def time(self) -> float:
         return self._now_us / MICROSECONDS
@@ -260,7 +262,7 @@ class VirtualTimeLoop(AbstractEventLoop):
     def run_in_executor(
         self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> Future[T]:
-        """Do at once, on the loop, what would be done in a thread."""
+        """Do on the loop what would be done in a thread, after `thread_us`."""
         done: Future[T] = self.create_future()
 
         def work() -> None:
@@ -271,7 +273,10 @@ class VirtualTimeLoop(AbstractEventLoop):
             else:
                 done.set_result(result)
 
-        self.call_soon(work)
+        if self.thread_us:
+            self.call_later(self.thread_us / MICROSECONDS, work)
+        else:
+            self.call_soon(work)
         return done
 
     def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> None:

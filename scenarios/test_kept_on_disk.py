@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.clock import seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
 from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, STRANGE
@@ -89,13 +89,17 @@ async def test_a_configuration_may_say_the_most_and_the_least(rig, edge):
 
 
 @pytest.mark.fault("lns", "disk full")
-async def test_a_join_that_a_full_disk_did_not_take_is_new_when_it_comes_again(rig):
+@pytest.mark.parametrize("takes", ["nothing", "the JoinNonce"])
+async def test_a_join_that_a_full_disk_did_not_take_is_new_when_it_comes_again(rig, takes):
     """Its DevNonce was used for nothing; nor was a frame heard that could not be kept."""
     rig.keep_on_disk()
     rig.only("west")
     before = await hear(rig, rig.alpha, "west", confirmed=True)
     join = await rig.craft_join(rig.bravo)
-    await rig.fill_disk()
+    if takes == "nothing":
+        await rig.fill_disk()
+    else:
+        await rig.fill_store(after=1)
     await tell(rig, join, "west")
     await rig.wait(seconds(8))
     await rig.free_disk()
@@ -104,6 +108,42 @@ async def test_a_join_that_a_full_disk_did_not_take_is_new_when_it_comes_again(r
     after = await hear(rig, rig.alpha, "west", confirmed=True)
     rig.expect(join, NOT_KEPT + FIRST, unkept="west", first="west")
     for frame in (before, after):
+        rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.fault("lns", "disk slow")
+async def test_what_comes_while_the_disk_is_busy_is_kept_next_and_answered_as_soon(rig):
+    """Each write takes 200 ms, and what comes meanwhile is all in the next one."""
+    rig.keep_on_disk()
+    await rig.slow_disk(milliseconds(200))
+    frames = [await rig.craft(one, confirmed=True) for one in (rig.alpha, rig.charlie)]
+    frames.append(await rig.craft_join(rig.bravo))
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(50))
+    await rig.wait(seconds(8))
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.fault("lns", "disk slow")
+async def test_a_join_that_was_kept_too_late_is_new_when_it_comes_again(rig):
+    """It waits for a write that began before, longer than for a store; the disk has it in the end.
+
+    The device was not answered, so it asks with the same DevNonce again.
+    """
+    rig.keep_on_disk()
+    join = await rig.craft_join(rig.bravo)
+    await rig.slow_disk(milliseconds(1_200))
+    await tell(rig, join, "west")
+    await rig.wait(milliseconds(600))
+    other = await hear(rig, rig.alpha, "west", after=seconds(8))
+    await rig.slow_disk(0)
+    await tell(rig, join, "west")
+    await rig.wait(seconds(8))
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    rig.expect(join, NOT_KEPT + FIRST, unkept="west", first="west")
+    for frame in (other, after):
         rig.expect(frame, FIRST, first="west")
 
 
@@ -144,15 +184,17 @@ async def test_what_an_inbox_keeps_has_its_time(rig, in_a_file):
     await rig.kill_consumer()
     await rig.wait(seconds(19) - 1)
     await rig.start_consumer()
+    await rig.inject(rig.bravo)
+    await rig.wait(0)  # what is over then leaves with that
     await rig.inject(rig.alpha, message_id="x", key="m", number=6)
     await rig.wait(1)
     await rig.inject(rig.charlie, message_id="y", key="l", number=8)
     late = await rig.inject(rig.charlie, message_id="z", number=6)
     await rig.wait(seconds(10))
-    known = [
-        await rig.inject(rig.alpha, message_id=name, key="k", number=number)
-        for number, name in enumerate("vw", 7)
-    ]
+    known = []
+    for number, name in enumerate("vw", 7):
+        known.append(await rig.inject(rig.alpha, message_id=name, key="k", number=number))
+        await rig.wait(0)
     await rig.wait(1)
     await rig.inject(rig.alpha, message_id="x", key="k", number=9)
     rig.expect_effects(by_id, 2)
@@ -162,6 +204,27 @@ async def test_what_an_inbox_keeps_has_its_time(rig, in_a_file):
     for message, by in ((late, "sequence"), *((one, "key") for one in known)):
         rig.expect_effects(message, 0)
         rig.expect_ignored(message, by=by)
+
+
+@IN_A_FILE
+@pytest.mark.requires("small inbox")
+async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, in_a_file):
+    """Of three ids, keys and numbers the oldest each, which then is new before its time."""
+    if in_a_file:
+        rig.keep_on_disk()
+    rig.consumer(keys=True, entries_max=2)
+    ids = [await rig.inject(rig.alpha, key=key) for key in "klm"]
+    for one in reversed(ids):
+        await rig.inject(rig.alpha, message_id=one.message_id)
+    keys = [await rig.inject(rig.alpha, key=key) for key in "mlk"]
+    devices = rig.alpha, rig.bravo, rig.charlie
+    numbers = [await rig.inject(one, number=5) for one in (*devices, *reversed(devices))]
+    rig.expect_effects(ids[0], 2)
+    for message in (*ids[1:], keys[2], *numbers[:3], numbers[5]):
+        rig.expect_effects(message)
+    for by, known in (("window", ids[1:]), ("key", keys[:2]), ("sequence", numbers[3:5])):
+        for message in known:
+            rig.expect_ignored(message, by=by)
 
 
 @IN_A_FILE

@@ -7,6 +7,7 @@ key), with nothing of the consumer but its settings and what it was brought.
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from bench.verdict.owner import Found, Owner, told
 
@@ -16,6 +17,7 @@ AGAIN_US = 100_000, 500_000
 """How long an application that has no room is left alone at least, and at most."""
 _OF_PARKED = "sequence_number", "key", "reason", "tries", "parked_us", "body"
 Said = Mapping[str, object]
+T = TypeVar("T")
 By = tuple[str, int]
 """Which detector recognises a message, and the position of what it repeats."""
 
@@ -46,10 +48,12 @@ class Rules:
 class ConsumerBooks:
     """What the consumers of one store were brought and have decided, and what follows from that.
 
-    `is_blind`: one of them ended with decisions that it had kept and not told.
+    `is_blind`: one of them ended with decisions that it had kept and not told. `entries_max` ids,
+    streams and keys each are remembered, of which none is over while there are more.
     """
 
     is_blind: bool = False
+    entries_max: int | None = None
     positions: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     _ids: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
@@ -247,7 +251,7 @@ class ConsumerBooks:
             self.counts["NumDupMsgsRcvd"] += 1
         elif isinstance(number, int) and isinstance(first, int):  # it was received all the same
             _, position = self._numbers.get(said["stream"], (0, 0))
-            self._numbers[said["stream"]] = number, max(position, first)
+            self._remember(self._numbers, said["stream"], (number, max(position, first)))
 
     def _put_aside(self, rules: Rules, said: Said, name: str) -> Iterator[str]:
         self._parked[_identity(said)] = said
@@ -263,12 +267,21 @@ class ConsumerBooks:
         mark = now_us, self.positions
         self._failures.pop((rules.name, said["channel"], said["message_id"]), None)
         self._parked.pop(_identity(said), None)
-        self._ids[_id(rules, said)] = mark
+        if rules.window_us is not None:
+            self._remember(self._ids, _id(rules, said), mark)
         if rules.keys and said.get("key") is not None:
-            self._keys[said["key"]] = mark
+            self._remember(self._keys, said["key"], mark)
         number = said.get("sequence_number")
         if isinstance(number, int):
-            self._numbers[said["stream"]] = number, self.positions
+            self._remember(self._numbers, said["stream"], (number, self.positions))
+
+    def _remember(self, marks: dict[T, tuple[int, int]], name: T, mark: tuple[int, int]) -> None:
+        """What was remembered longest leaves when there is no room, and is counted."""
+        marks.pop(name, None)
+        marks[name] = mark
+        if len(marks) > (self.entries_max or len(marks)):
+            del marks[next(iter(marks))]
+            self.counts["evicted"] += 1
 
     def _effect(self, rules: Rules, said: Said, body: Said | None, name: str) -> Iterator[str]:
         """What a message leaves: one line, with where it stands, whence it came, and all of it."""

@@ -127,7 +127,7 @@ class StoreInspection:
         for one in kept:
             for session in one.sessions:
                 check = _check(f"{one.dev_eui}, {session.dev_addr}")
-                if max(session.resubmissions.values(), default=0) > REPEATS_MAX:
+                if not all(0 <= n <= REPEATS_MAX for n in session.resubmissions.values()):
                     many = dict(session.resubmissions)
                     yield check.wrong("repeated answers", f"{REPEATS_MAX} of a counter", many)
                 copied = sum(f_cnt > 1 for f_cnt in session.copies)

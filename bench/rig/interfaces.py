@@ -51,6 +51,7 @@ class ConsumerSettings:
     elsewhere: bool
     refuses: str | None = None
     refusals: int | None = None
+    entries_max: int | None = None
 
     @property
     def are_allowed(self) -> bool:
@@ -357,8 +358,8 @@ class ServerFaults(Protocol):
         """Let it stand still as soon as it has asked its store for something."""
         return None
 
-    def fill_disk(self, breaks_after: int = 0) -> None:
-        """Let its disk take nothing it promises, or break so many messages later (`break_disk`)."""
+    def fill_disk(self, breaks_after: int = 0, writes: int = 0) -> None:
+        """Let its disk be full, or from so much later on (`break_disk`, `fill_store`)."""
         return None
 
     def free_disk(self) -> None:

@@ -24,6 +24,7 @@ from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, to
 from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream
 from lns.delivery.inbox import Event, Figures, Inbox, figures_of
 from lns.store.inbox_store import (
+    ENTRIES_MAX,
     InboxStore,
     MemoryInboxStore,
     ParkedMessage,
@@ -375,6 +376,7 @@ class MemoryApplication(Application):
             "full application",
             "user properties",
             "QoS 0",
+            "small inbox",
         }
     )
 
@@ -392,11 +394,14 @@ class MemoryApplication(Application):
         self._inboxes: dict[str, InboxStore] = {}
         self._folder: Path | None = None
         self._books: dict[str, ConsumerBooks] = {}
+        self._rooms: dict[str, int] = {}
         self._consumers: dict[str, MemoryConsumer] = {}
 
     def new_consumer(self, settings: ConsumerSettings) -> Consumer:
         name = settings.store or settings.name
-        opened, books = partial(self._store, name), self._books.setdefault(name, ConsumerBooks())
+        self._rooms[name] = settings.entries_max or ENTRIES_MAX
+        opened = partial(self._store, name)
+        books = self._books.setdefault(name, ConsumerBooks(entries_max=self._rooms[name]))
         new = MemoryConsumer(settings, opened, self._broker, self._setup, self._utc_us, books)
         self._consumers[settings.name] = new
         return new
@@ -453,10 +458,12 @@ class MemoryApplication(Application):
     async def _store(self, name: str) -> InboxStore:
         """What a consumer that starts has: on a disk, what can be read there."""
         if not self._setup.on_disk:
-            return self._inboxes.setdefault(name, MemoryInboxStore())
+            opened = self._inboxes.get(name) or MemoryInboxStore(entries_max=self._rooms[name])
+            return self._inboxes.setdefault(name, opened)
         if self._folder is None:
             self._folder = Path(mkdtemp(prefix="lorabench-inbox-", dir=memory_of_this_host()))
         if name in self._inboxes:
             await self._inboxes[name].close()
-        opened = self._inboxes[name] = SqliteInboxStore(self._folder / name)
+        file = self._folder / name
+        opened = self._inboxes[name] = SqliteInboxStore(file, entries_max=self._rooms[name])
         return opened

@@ -1,12 +1,13 @@
 """What goes wrong with servers, store, broker and consumers, and with the wires between them."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.clock import until
+from bench.clock import VirtualTimeLoop, until
 from bench.device.interfaces import Sent
 from bench.host.program import ConsumerDied
 from bench.plan.needs import Item, needs
@@ -189,8 +190,25 @@ class Outages:
         await self.setup.begin()
         self.setup.server(lns).fill_disk(after)
 
+    @needs(Item.VIRTUAL_TIME)
+    async def fill_store(self, after: int, lns: str = LNS) -> None:
+        """Let the file of a server that keeps on a disk take so many writes more, and no others."""
+        await self.setup.begin()
+        self.setup.server(lns).fill_disk(writes=after)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def slow_disk(self, us: int) -> None:
+        """Let whatever goes to a disk be there so much later; 0: at once again."""
+        await self.setup.begin()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.thread_us = us
+        self.longest_delay_us = max(self.longest_delay_us, us)
+        kind = "fault.begin" if us else "fault.end"
+        self.setup.case.fault("store", "slow disk", kind, after_us=us)
+
     async def free_disk(self, lns: str = LNS) -> None:
-        """Undo `fill_disk` and `break_disk`."""
+        """Undo `fill_disk`, `break_disk` and `fill_store`."""
         self.setup.server(lns).free_disk()
 
     @needs(Item.OUTBOX)
@@ -294,6 +312,7 @@ class Consumption:
         elsewhere: bool = False,
         refuses: str | None = None,
         refusals: int | None = None,
+        entries_max: int | None = None,
     ) -> None:
         """Let a consumer take every message, with these detectors; before the first act.
 
@@ -303,7 +322,7 @@ class Consumption:
         message that was not consumed demands. Consumers with the same `store` share one. The effect
         has the fate of the transaction, unless it is `elsewhere`, where nobody can take it back.
         The effect of messages whose id begins with `refuses` fails, however often it is tried, or
-        the first `refusals` times.
+        the first `refusals` times. It remembers `entries_max` of each kind, a million by default.
         """
         self.setup.before_start(f"consumer {name!r}")
         settings = ConsumerSettings(
@@ -321,7 +340,10 @@ class Consumption:
             elsewhere=elsewhere,
             refuses=refuses,
             refusals=refusals,
+            entries_max=entries_max,
         )
+        if entries_max is not None:
+            self.must_have("small inbox")
         _look_at(settings)
         if elsewhere or refuses is not None:
             self.must_have("crash in a transaction")

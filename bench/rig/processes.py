@@ -166,8 +166,8 @@ class ProcessServer(NetworkServer):
         await self.own_program().to_store.hold_after_next()
         self.pause()
 
-    def fill_disk(self, breaks_after: int = 0) -> None:
-        assert not breaks_after, "that takes an outbox of this process"
+    def fill_disk(self, breaks_after: int = 0, writes: int = 0) -> None:
+        assert not breaks_after and not writes, "that takes a server of this process"
         self.own_program().fill_disk()
         self._setup.case.fault("upstream", "disk full", "fault.begin", lns=self.lns)
 

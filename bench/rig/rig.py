@@ -319,6 +319,8 @@ class Rig(Expectations):
     refuse_upstream = verb("outages", Outages.refuse_upstream)
     fill_disk = verb("outages", Outages.fill_disk)
     break_disk = verb("outages", Outages.break_disk)
+    fill_store = verb("outages", Outages.fill_store)
+    slow_disk = verb("outages", Outages.slow_disk)
     free_disk = verb("outages", Outages.free_disk)
     park_after = verb("outages", Outages.park_after)
     keep_acknowledged = verb("outages", Outages.keep_acknowledged)

@@ -401,10 +401,11 @@ class MemoryServer(NetworkServer):
         fields = fault_fields("clock", "step", {"us": us}, server=self.lns)
         self._setup.record("bench", "fault.begin", fields)
 
-    def fill_disk(self, breaks_after: int = 0) -> None:
-        self._outboxes.fill_disk(self.lns, breaks_after)
+    def fill_disk(self, breaks_after: int = 0, writes: int = 0) -> None:
+        if not writes:
+            self._outboxes.fill_disk(self.lns, breaks_after)
         if self._store.disk is not None:
-            self._store.disk.fill()
+            self._store.disk.fill(writes)
             self._setup.case.fault("store", "disk full", "fault.begin", lns=self.lns)
 
     def free_disk(self) -> None:
