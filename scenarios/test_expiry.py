@@ -109,3 +109,18 @@ async def test_a_step_of_the_wall_clock_changes_nothing(rig, strategy, confirmed
     rig.step_wall_clock(-seconds(3_600))
     await rig.replay(uplink, by="east", after=seconds(61))
     rig.expect(uplink, FIRST + COPY * 2 + EXPIRED, first="west", copy="east", again="east")
+
+
+@EXACT
+async def test_who_repeats_after_the_minute_is_where_it_is_heard_then(rig):
+    """Its class C downlink leaves there, and not where the frame was heard at first."""
+    always = rig.provision("moving", f_cnt=10, device_class="C")
+    rig.only("west")
+    uplink = await always.send(confirmed=True)
+    rig.only("east")
+    await rig.replay(uplink, by="east", after=seconds(61))
+    await rig.wait(seconds(3))
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.wait(seconds(5))
+    rig.expect(uplink, FIRST + EXPIRED, first="west", again="east")
+    rig.expect_downlink(always, b"on", port=8, window="C")

@@ -398,3 +398,23 @@ async def test_a_frame_that_was_kept_without_its_bytes_is_of_no_session_that_is_
     for frame in (join, new):
         rig.expect(frame, FIRST, first="north")
     rig.expect(old, STRANGE, strange="west")
+
+
+@pytest.mark.requires("own store", "virtual time")
+@pytest.mark.fault("store", "restart")
+async def test_an_answer_of_the_store_that_came_late_takes_no_downlink_counter_back(rig):
+    """A downlink of class C took the next one meanwhile; the store has forgotten that since."""
+    rig.put_on("lns-b", "east")
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    rig.slow_store(milliseconds(150), "lns-a")
+    slow = await hear(rig, always, "west", after=milliseconds(50))
+    await rig.restore_store("lns-a")
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.wait(seconds(5))
+    await rig.restart_store(empty=True)
+    after = await hear(rig, always, "west", confirmed=True)
+    for frame in (before, slow, after):
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")

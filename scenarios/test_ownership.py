@@ -7,13 +7,18 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
 from scenarios.words import (
+    AGAIN,
     ELSEWHERE,
     EXPIRED,
     FIRST,
     LOST,
     LOST_UPSTREAM,
+    OVER,
     OWNED,
+    REFUSED_AGAIN,
+    TAKEN_OVER,
     UNVERIFIED,
     WITH_DOWNLINK,
 )
@@ -383,3 +388,41 @@ async def test_an_owner_that_comes_back_answers_what_is_its_own_only(rig, strate
     rig.expect_on_air(theirs, "RX1")
     for one in (theirs, after):
         rig.expect_reply(one)
+
+
+@pytest.mark.requires("slow application", "virtual time")
+async def test_a_repeat_that_another_server_owns_and_nobody_delivers_gives_no_answer_back(rig):
+    """It has cost none here: of the frame that is taken over since, three answers are repeated."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    await rig.start()
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await hear(rig, device, "west", "east", confirmed=True, after=seconds(1))
+    rig.refuse_upstream(lns="lns-b")
+    await tell(rig, frame, "east")
+    await rig.wait(seconds(12))
+    for _ in range(4):
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(3))
+    rig.expect(
+        frame,
+        LOST_UPSTREAM + LOST + REFUSED_AGAIN + TAKEN_OVER + AGAIN * 2 + OVER,
+        back="west", lost="east", refused="east", taken="east", again="east", over="east",
+    )  # fmt: skip
+
+
+@pytest.mark.requires("slow application", "virtual time")
+async def test_what_was_given_back_is_remembered_for_a_minute_since_it_was_claimed(rig, strategy):
+    """Not since it was given back, ten seconds later: then it is one more first message."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, "west")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    first = await hear(rig, device, "west", "east", f_cnt=0, after=seconds(62))
+    await tell(rig, first, "east")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(first, LOST_UPSTREAM + LOST + OWNED, back="west", lost="east", owned="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.2-0"
+    if strategy == "Drop":  # the others have forwarded it in the life before, too
+        rig.expect_upstream(first, through="east", removeDuplicatesKey=key)
