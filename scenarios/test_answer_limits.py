@@ -508,7 +508,10 @@ async def test_class_c_waits_for_a_station_that_is_away(rig):
 
 @pytest.mark.fault("tap", "cut")
 async def test_class_c_waits_for_an_acknowledgement_as_long_as_its_station_is_there(rig):
-    """Nobody heard it, and the station went away: it goes with the next answer, not by itself."""
+    """Nobody heard it, and the station went away: it goes with the next answer, not by itself.
+
+    What is asked for afterwards is sent at once again.
+    """
     always = rig.provision("listening", f_cnt=10, device_class="C")
     rig.only("west")
     before = await always.send()
@@ -520,8 +523,13 @@ async def test_class_c_waits_for_an_acknowledgement_as_long_as_its_station_is_th
     rig.west.restore()
     await rig.wait(seconds(20))
     after = await always.send()
+    acknowledges = await always.send()
+    await rig.queue_downlink(always, payload=b"off", port=8)
+    await rig.wait(seconds(5))
     rig.expect_downlink(always, b"on", port=8)
-    rig.expect(before, FIRST, first="west")
+    rig.expect_downlink(always, b"off", port=8, window="C")
+    for uplink in (before, acknowledges):
+        rig.expect(uplink, FIRST, first="west")
     rig.expect(after, WITH_DOWNLINK, first="west")
 
 

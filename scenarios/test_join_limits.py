@@ -279,16 +279,19 @@ async def test_a_frame_ends_the_sessions_before_its_own(rig, order):
 
 
 async def test_a_session_that_nobody_has_sent_in_is_not_spoken_to(rig):
-    """A class C device has not heard the last accept: it listens in the session before."""
+    """A class C device has not heard the last accept: it listens in the session before.
+
+    Nor while that accept is on the air: at DR0 it takes more than a second.
+    """
     device = rig.provision("listening", activation="otaa", lorawan="1.0.3", device_class="C")
     rig.only("west")
     join = await device.join()
     before = await device.send()
     unheard = await rig.craft_join(device, dev_nonce=777)
-    await rig.say(rig.told(unheard, by="west"), by="west")
-    await rig.wait(seconds(7))
+    await rig.say(rig.told(unheard, by="west", dr=0), by="west")
+    await rig.wait(milliseconds(5_300))
     await rig.queue_downlink(device, payload=b"on", port=8)
-    await rig.wait(seconds(5))
+    await rig.wait(seconds(7))
     after = await device.send()
     for frame in (join, before, unheard, after):
         rig.expect(frame, FIRST, first="west")

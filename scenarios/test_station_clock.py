@@ -192,6 +192,19 @@ async def test_a_quicker_frame_does_not_hide_when_a_session_began(rig):
         await says(rig, words, xtime=clock + seconds(1) + since_us + await now(rig) - began)
 
 
+@pytest.mark.parametrize(("ahead_us", "words"), [(400, FIRST), (600, TOO_LATE)])
+async def test_how_far_a_clock_can_have_counted_since_its_configuration(rig, ahead_us, words):
+    """In ten seconds half a millisecond too much: what is further is of an earlier session."""
+    rig.only("west")
+    await says(rig, FIRST)
+    clock = (3 << 56) + 7 * SESSION
+    await rig.say('{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}', by="west")
+    await rig.wait(seconds(1))
+    await says(rig, TOO_LATE, xtime=clock + seconds(1) + ahead_us)
+    await reports(rig, clock)
+    await says(rig, words, xtime=clock + seconds(4) + ahead_us)
+
+
 async def test_of_seventeen_clocks_the_newest_are_known(rig):
     """Sixteen are remembered: whose moment came last is not forgotten for those before it."""
     await knows_of(rig, clocks=17, which=(16, 15))

@@ -217,3 +217,15 @@ async def test_a_connection_has_a_second_to_introduce_itself(rig, after_ms, due)
     await rig.say(rig.told(frame, by="west"), by="west")
     rig.expect(before, FIRST, first="west")
     rig.expect(frame, due, first="west")
+
+
+async def test_nobody_is_spoken_to_while_his_answer_is_on_the_air(rig):
+    """It carries nothing of the application, and at DR0 it takes a second all the same."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    frame = await rig.craft(always, confirmed=True)
+    await rig.say(rig.told(frame, by="west", dr=0), by="west")
+    await rig.wait(milliseconds(1_300))
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.wait(seconds(5))
+    rig.expect(frame, FIRST, first="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")

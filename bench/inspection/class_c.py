@@ -15,8 +15,10 @@ ACK_US = 8_000_000
 REPORT_US = 3_000_000
 """How long a station has to report a downlink that asks for no acknowledgement."""
 _ACK_EARLY_US = 500_000
-_FREE_US = 50_000
+_FREE_US = 15_000
 """How soon after the one before what waits is handed over, on a quiet host."""
+_TOLD_BEFORE_US = 20_000
+"""How long before the air is free a server may say what comes next; not at all on a quiet host."""
 _JUST_HEARD_US = 5_000_000
 """A station that told a frame so lately may be the one that a server has heard a device through."""
 _UNHEARD = frozenset({"suppress"})
@@ -41,6 +43,26 @@ class ClassC:
     is_quiet: bool = False
     sent_at_once: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """What each device was sent without an uplink: FPort and payload."""
+    whose: dict[tuple[str, bytes], str] = field(default_factory=dict)
+    """For which device each station was handed which octets."""
+    over_us: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Until when each station sends to a device, be it an accept or a frame of any session."""
+
+    def hand_over(self, station: str, pdu: str, dev_eui: str) -> None:
+        """A station was handed a downlink."""
+        self.whose[station, bytes.fromhex(pdu)] = dev_eui
+
+    def on_air(self, event: Event) -> None:
+        """A station sends."""
+        dev_eui = self.whose.get((event["sender"], bytes.fromhex(event["phy"])), "")
+        self.over_us[event["sender"], dev_eui] = event["t_us"] + event["airtime_us"]
+
+    def interrupted(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        """Whether a device is sent something while it still hears what came before."""
+        early_us = self.over_us.get((event["station"], dev_eui), 0) - event["t_us"]
+        if early_us > (0 if self.is_quiet else _TOLD_BEFORE_US):
+            due = "after the one before is over"
+            yield check.wrong("time", due, f"{early_us // 1000} ms before that")
 
     def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int) -> None:
         """A station has told a frame of a device."""
@@ -77,9 +99,9 @@ class ClassC:
             self.unproven_us[dev_eui] = event["t_us"]
 
     def next_one(
-        self, event: Event, device: KnownDevice, sent: Wanted | None, free_us: int, check: Scrutiny
+        self, event: Event, device: KnownDevice, sent: Wanted | None, check: Scrutiny
     ) -> Iterator[Found]:
-        """Whether what waits comes as soon as the one before is over, at `free_us`, and no later.
+        """Whether what waits comes as soon as the one before is over, and no later.
 
         Only where nothing disturbs: what nobody has reported is waited for.
         """
@@ -89,6 +111,7 @@ class ClassC:
         if sent is None or before is None or before.confirmed or sent == before:
             return
         was_waiting = self.wanted_us[device.dev_eui][device.delivered] <= before_us
+        free_us = self.over_us.get((event["station"], device.dev_eui), -1)
         if was_waiting and before_us <= free_us < event["t_us"] - _FREE_US:
             late_ms = (event["t_us"] - free_us) // 1000
             yield check.wrong("time", "when the one before is over", f"{late_ms} ms after that")

@@ -32,8 +32,6 @@ _QUIET = frozenset({"timesync", "getxtime"})
 AIM_GAP_US = 20_000
 """How long before a window a station needs its downlink."""
 _TOLD_LATE_US = 500_000
-_TOLD_BEFORE_US = 20_000
-"""How long before the air is free a server may say what comes next."""
 _CONFIGURED_US = 5_000_000
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
@@ -78,7 +76,6 @@ class Inspector:
         self._introduced: dict[str, int] = {}
         self._configured: set[str] = set()
         self._found: list[Found] = []
-        self._on_air_until_us: dict[tuple[str, str], int] = {}
         self._class_c = ClassC(self._name)
         self._times_asked: dict[str, dict[int, int]] = {}
         self._undisturbed = self._is_late = False
@@ -154,10 +151,7 @@ class Inspector:
 
     def _transmitted(self, event: Event) -> None:
         if event["direction"] == "down" and "airtime_us" in event:
-            frame = read_data(bytes.fromhex(event["phy"]))
-            if frame is not None:
-                over_us = event["t_us"] + event["airtime_us"]
-                self._on_air_until_us[event["sender"], frame.dev_addr] = over_us
+            self._class_c.on_air(event)
         if event["direction"] == "up" and event.get("genuine") and "phy" in event:
             self._sent[bytes.fromhex(event["phy"])] = event
 
@@ -274,6 +268,7 @@ class Inspector:
         if not found:
             self._handed_over[eui_of(told.get("DevEui", told.get("DevEUI"))) or ""] = event["t_us"]
             dev_eui, diid = eui_of(told.get("DevEui", told.get("DevEUI"))), int(told["diid"])
+            self._class_c.hand_over(station, told["pdu"], dev_eui or "")
             found = list(self._dnmsg_read(event, told, check))
             found += self._used_again(station, diid, check)
             self._accounts.told(station, diid, self._passed(event, told))
@@ -311,10 +306,9 @@ class Inspector:
                 if event.get("dropped"):
                     del device.told[known:]
                 frame = read_data(bytes.fromhex(told["pdu"]))
-                free_us = self._on_air_until_us.get((station, frame.dev_addr if frame else ""), -1)
-                yield from self._class_c.next_one(event, device, sent, free_us, check)
+                yield from self._class_c.next_one(event, device, sent, check)
                 yield from self._class_c.again(event, device, sent, check)
-                yield from self._interrupted(event, told, check)
+                yield from self._class_c.interrupted(event, device.dev_eui, check)
                 yield from self._class_c.through(event, device.dev_eui, check)
                 yield from self._class_c.too_soon(event, frame, device.dev_eui, check)
             return
@@ -337,14 +331,6 @@ class Inspector:
         if isinstance(uplink.frame, JoinRequest):
             is_sure = len({one.frame_id for one in heard}) == 1
             self._open_session(answered, uplink.frame, told, is_sure=is_sure)
-
-    def _interrupted(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
-        """Whether a device is sent something while it still hears what came before."""
-        frame = read_data(bytes.fromhex(told["pdu"]))
-        until_us = self._on_air_until_us.get((event["station"], frame.dev_addr if frame else ""), 0)
-        if (early_us := until_us - event["t_us"]) > _TOLD_BEFORE_US:
-            due = "after the one before is over"
-            yield check.wrong("time", due, f"{early_us // 1000} ms before that")
 
     def _wrong_xtime(self, station: str, xtime: int, dev_eui: str | None, check: Scrutiny) -> Found:
         own = [

@@ -382,7 +382,9 @@ class Downlinks:
         window = self._window(reception, delay_us)
         if window is None:
             return Answer.TOO_LATE
-        scheduled = Scheduled(dev_eui, frame_id, reception.xtime, delay_us)
+        scheduled = Scheduled(
+            dev_eui, frame_id, reception.xtime, delay_us, pdu_bytes=len(join_accept)
+        )
         return await self._send(reception, window, join_accept, scheduled, AS_REGION_SAYS)
 
     def transmitted(self, station: Eui, report: Transmitted) -> None:

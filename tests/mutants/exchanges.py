@@ -8,6 +8,7 @@ STATIONS = "scenarios/test_catalogue_stations.py"
 XTIME = "tests/lns/station/test_xtime.py"
 JOINS = "scenarios/test_joins.py"
 UNEXPECTED = "tests/lns/test_unexpected_error.py"
+IDENTIFIERS = "tests/lns/lorawan/test_identifiers.py"
 
 MUTANTS = (
     Mutant(
@@ -201,5 +202,12 @@ MUTANTS = (
         "        if not self.queues.add(dev_eui, downlink):\n            return QUEUE_FULL\n",
         "        self.queues.add(dev_eui, downlink)\n",
         "tests/lns/downlink/test_application_downlinks.py",
+    ),
+    Mutant(
+        "EUI as a number of 63 bits",
+        "lns/lorawan/identifiers.py",
+        "if not 0 <= value < 1 << 64",
+        "if not 0 <= value < 1 << 63",
+        IDENTIFIERS,
     ),
 )

@@ -40,18 +40,34 @@ def next_one(
     books = ClassC(lambda eui: eui, is_quiet=is_quiet)
     books.wanted_us[DEV_EUI] = [0, wanted_us]
     books.sent[DEV_EUI] = 1_000_000, first
-    return len(list(books.next_one({"t_us": at_us}, device, second, 2_000_000, CHECK)))
+    books.over_us["west", DEV_EUI] = 2_000_000
+    return len(list(books.next_one({"station": "west", "t_us": at_us}, device, second, CHECK)))
 
 
 def test_what_waits_comes_when_the_air_is_free() -> None:
-    assert next_one(2_050_000) == 0
-    assert next_one(2_050_001) == 1
+    assert next_one(2_015_000) == 0
+    assert next_one(2_015_001) == 1
 
 
 def test_what_waits_for_something_else_may_come_later() -> None:
     assert next_one(3_000_000, confirmed=True) == 0
     assert next_one(3_000_000, wanted_us=1_000_001) == 0
     assert next_one(3_000_000, is_quiet=False) == 0
+
+
+@pytest.mark.parametrize(("is_quiet", "early_us"), [(True, 0), (False, 20_000)])
+def test_nobody_is_spoken_to_before_what_he_hears_is_over(is_quiet: bool, early_us: int) -> None:
+    books = ClassC(lambda eui: eui, is_quiet=is_quiet)
+    books.hand_over("west", "20ab", DEV_EUI)
+    books.on_air({"sender": "west", "phy": "20AB", "t_us": 1_000_000, "airtime_us": 500_000})
+
+    def interrupted(station: str, dev_eui: str, at_us: int) -> int:
+        return len(list(books.interrupted({"station": station, "t_us": at_us}, dev_eui, CHECK)))
+
+    assert interrupted("west", DEV_EUI, 1_500_000 - early_us) == 0
+    assert interrupted("west", DEV_EUI, 1_499_999 - early_us) == 1
+    assert interrupted("east", DEV_EUI, 1_200_000) == 0
+    assert interrupted("west", "another", 1_200_000) == 0
 
 
 @pytest.mark.parametrize(
