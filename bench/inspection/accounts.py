@@ -128,14 +128,11 @@ def scheduled(event: Event, told: Told, check: Scrutiny) -> Iterator[Found]:
     yield from check.same("window", "RX1" if "RX1DR" in fields else "RX2", event["window"])
     yield from check.same("xtime", fields.get("xtime"), event.get("xtime"))
     yield from told.answers(event, check)
+    yield from _carries(event, told, check)
     if frame is not None and frame.direction:
-        of_application = frame.f_port is not None
         yield from check.same("dev_addr", frame.dev_addr, event.get("dev_addr"))
         said = event.get("f_cnt_down")
         yield from check.same("f_cnt_down", frame.f_cnt, said if said is None else said % (1 << 16))
-        yield from check.same("f_port", frame.f_port, event.get("f_port"))
-        confirmed = frame.confirmed if of_application else None
-        yield from check.same("confirmed", confirmed, event.get("confirmed"))
     if "xtime" not in fields:
         yield from check.same("margin_us", None, event.get("margin_us"))
     elif told.opens_us is not None:
@@ -152,7 +149,19 @@ def sent(event: Event, told: Told, xtime: int, check: Scrutiny) -> Iterator[Foun
         late_us = xtime - told.fields["xtime"] - delay_us
     due = "RX1" if late_us < RX2_AFTER_RX1_US // 2 else "RX2"
     yield from check.same("window", due, event["window"])
+    yield from check.same("xtime", xtime, event.get("xtime"))
     yield from told.answers(event, check)
+    yield from _carries(event, told, check)
+
+
+def _carries(event: Event, told: Told, check: Scrutiny) -> Iterator[Found]:
+    """Whether it names the device, and what the frame has of the application."""
+    frame = read_data(bytes.fromhex(told.fields["pdu"]))
+    f_port = None if frame is None else frame.f_port
+    confirmed = None if frame is None or f_port is None else frame.confirmed
+    yield from check.same("dev_eui", _dev_eui(told.fields), event.get("dev_eui"))
+    yield from check.same("f_port", f_port, event.get("f_port"))
+    yield from check.same("confirmed", confirmed, event.get("confirmed"))
 
 
 @dataclass(slots=True)

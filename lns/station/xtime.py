@@ -68,7 +68,6 @@ class StationClock:
         self._running.clear()
         self._ended.update(self._offsets)
         self._configured_us = at_us
-        self._version_due_us = 0
         self._report_due_us = at_us + REPORT_WAIT_US
 
     def report(self, xtime: int, arrived_us: int) -> None:

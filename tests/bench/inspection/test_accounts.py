@@ -18,6 +18,10 @@ SCHEDULED = {
     "stage": "scheduled", "window": "RX1", "xtime": 1_000_000, "frame_id": FRAME,
     "dev_addr": "26000001", "f_cnt_down": 3, "margin_us": 990_000, "diid": 7, "dev_eui": ALPHA,
 }  # fmt: skip
+SENT = {
+    "stage": "transmitted", "window": "RX1", "xtime": 2_000_000, "frame_id": FRAME, "diid": 7,
+    "dev_eui": ALPHA,
+}  # fmt: skip
 
 
 def event(kind: str, **fields: object) -> dict[str, Any]:
@@ -118,7 +122,7 @@ def test_a_request_that_nobody_can_read_is_to_be_refused() -> None:
     [
         ("window", "RX2"), ("xtime", 2), ("frame_id", "26000001:11:00"), ("f_cnt_down", 4),
         ("dev_addr", "26000002"), ("margin_us", 1_990_000), ("f_port", 2), ("confirmed", True),
-        ("f_cnt_down", None),
+        ("f_cnt_down", None), ("dev_eui", "70B3D57ED0000009"),
     ],
 )  # fmt: skip
 def test_what_was_scheduled_is_what_passed_the_tap(field: str, value: object) -> None:
@@ -129,19 +133,34 @@ def test_what_was_scheduled_is_what_passed_the_tap(field: str, value: object) ->
         assert [found.text.split(": ")[1] for found in books.end()] == wrong
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("window", "RX2"), ("xtime", 1_000_000), ("frame_id", None), ("f_port", 2),
+        ("confirmed", False), ("dev_eui", "70B3D57ED0000009"),
+    ],
+)  # fmt: skip
+def test_what_was_sent_is_what_its_station_reported(field: str, value: object) -> None:
+    for sent, wrong in ((SENT, []), ({**SENT, field: value}, [field])):
+        books = accounts()
+        said(books, event("lns.downlink", **sent))
+        books.told(WEST, 7, Told(ANSWER, frozenset({FRAME}), None))
+        books.reported(WEST, 7, {"DevEui": ALPHA, "xtime": 2_000_000})
+        assert [found.text.split(": ")[1] for found in books.end()] == wrong
+
+
 @pytest.mark.parametrize(("xtime", "window"), [(2_000_000, "RX1"), (3_000_000, "RX2")])
 def test_the_window_on_the_air_follows_from_the_report(xtime: int, window: str) -> None:
     for told, wrong in (("RX1", window != "RX1"), ("RX2", window != "RX2")):
         books = accounts()
-        sent = {"stage": "transmitted", "window": told, "frame_id": FRAME, "diid": 7}
-        said(books, event("lns.downlink", dev_eui=ALPHA, **sent))
+        said(books, event("lns.downlink", **{**SENT, "window": told, "xtime": xtime}))
         books.told(WEST, 7, Told(ANSWER, frozenset({FRAME}), None))
         books.reported(WEST, 7, {"DevEui": ALPHA, "xtime": xtime})
         assert bool(list(books.end())) is wrong
 
 
 def test_a_downlink_is_on_the_air_once_and_only_if_its_station_says_so() -> None:
-    sent = event("lns.downlink", stage="transmitted", window="RX1", frame_id=FRAME, diid=7)
+    sent = event("lns.downlink", **SENT)
     for report, wrong in (
         ({"DevEui": ALPHA, "xtime": 2_000_000}, []),
         ({"DevEui": "70-B3-D5-7E-D0-00-00-09", "xtime": 2_000_000}, ["no report of it"]),
