@@ -157,6 +157,7 @@ async def test_a_consumer_that_begins_anew_finds_in_its_file_what_has_had_its_ef
     rig.keep_on_disk()
     rig.consumer(keys=True)
     before = [await rig.inject(rig.alpha, number=number) for number in (1, 2)]
+    await rig.wait(seconds(1))
     await rig.crash_consumer(at)
     crashed = await rig.inject(rig.alpha, message_id="x", number=3)
     await rig.wait(seconds(1))

@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from bench.inspection.brought import Brought
 from bench.verdict.owner import Found, Owner, told
 
 FIRST_WAIT_US, WAIT_MAX_US = 100_000, 10_000_000
 """How long an effect that failed is not tried again: twice as long after each failure."""
 AGAIN_US = 100_000, 500_000
 """How long an application that has no room is left alone at least, and at most."""
+REFUSED, REASON_MAX = "Refused", 1_000
+"""What an effect fails with, and how much of it is kept."""
 _OF_PARKED = "sequence_number", "key", "reason", "tries", "parked_us", "body"
 Said = Mapping[str, object]
 T = TypeVar("T")
+_NAMED = "message_id", "partition_key", "sequence_number", "key"
 By = tuple[str, int]
 """Which detector recognises a message, and the position of what it repeats."""
 
@@ -62,8 +66,8 @@ class ConsumerBooks:
     _parked: dict[tuple[object, ...], Said] = field(default_factory=dict)
     _failures: dict[tuple[object, ...], tuple[int, int]] = field(default_factory=dict)
     _newest: tuple[Rules, int] | None = None
-    _brought: defaultdict[tuple[str, object], deque[tuple[object, Said | None, int, int]]] = field(
-        default_factory=lambda: defaultdict(deque)
+    _brought: defaultdict[tuple[str, object], list[Brought]] = field(
+        default_factory=lambda: defaultdict(list)
     )
     _decided: Counter[tuple[str, object]] = field(default_factory=Counter)
     window_us: int | None = None
@@ -72,17 +76,13 @@ class ConsumerBooks:
     _unavailable_us: dict[str, int] = field(default_factory=dict)
     _had: defaultdict[str, deque[Said]] = field(default_factory=lambda: defaultdict(deque))
 
-    def brought(
-        self,
-        consumer: str,
-        topic: str,
-        message_id: object,
-        body: Said | None,
-        octets: int,
-        qos: int = 1,
-    ) -> None:
-        """The broker brings a message; those of a topic are decided on in this order."""
-        self._brought[consumer, topic].append((message_id, body, octets, qos))
+    def brought(self, consumer: str, topic: str, message: Brought) -> None:
+        """The broker brings a message; those of a topic and QoS are decided on in this order."""
+        self._brought[consumer, topic].append(message)
+
+    def waiting(self, consumer: str) -> int:
+        """How many messages were brought and are not decided on."""
+        return sum(len(messages) for (of, _), messages in self._brought.items() if of == consumer)
 
     def had(self, consumer: str, line: Said) -> None:
         """A message has its effect: a line, of which a consumer tells once it is kept."""
@@ -141,20 +141,17 @@ class ConsumerBooks:
         where = rules.name, said["channel"]
         self._decided[where] += 1
         self.counts[kind] += 1
-        waiting = self._brought[where]
-        due, body, octets, qos = waiting.popleft() if waiting else (None, None, None, 1)
-        said = {**said, "stream": (said["channel"], qos)}
+        message = self._next(where, said)
+        said = {**said, "stream": (said["channel"], message.qos if message else 1)}
+        body = message.body if message else None
         self._newest = rules, now_us
         if self.is_blind:
             return
+        if message is not None:
+            yield from _read(f"{rules.name}: {said['channel']}", kind, message, said)
         if kind == "inbox.unreadable":
-            if octets not in (None, said["bytes_count"]):
-                told_of = f"{rules.name}: unreadable on {said['channel']}: bytes_count"
-                yield f"{told_of}: expected {octets}, observed {told(said['bytes_count'])}"
             return
         name = f"{rules.name}: {said['message_id']} on {said['channel']}"
-        if due not in (None, said["message_id"]):
-            yield f"{name}: expected {due} before it"
         by = self._recognised(rules, said, now_us)
         if kind == "inbox.ignored":
             yield from self._ignored(rules, said, by, name)
@@ -165,6 +162,19 @@ class ConsumerBooks:
         if kind == "inbox.accepted":
             yield from self._accepted(rules, said, now_us, name)
             yield from self._effect(rules, said, body, name)
+
+    def _next(self, where: tuple[str, object], said: Said) -> Brought | None:
+        """Which message a decision is on: the first of its topic, or the first of one QoS."""
+        waiting = self._brought[where]
+        heads = [next((m for m in waiting if m.qos == qos), None) for qos in (1, 0)]
+        fitting = [
+            one for one in heads if one is not None
+            and one.facts.get("message_id") == said.get("message_id")
+        ]  # fmt: skip
+        found = next(iter(fitting or waiting), None)
+        if found is not None:
+            waiting.remove(found)
+        return found
 
     def figures(self, seen: Mapping[str, int | None]) -> Iterator[str]:
         """The figures of the store, when all consumers have come to rest."""
@@ -256,7 +266,8 @@ class ConsumerBooks:
     def _put_aside(self, rules: Rules, said: Said, name: str) -> Iterator[str]:
         self._parked[_identity(said)] = said
         failures, _ = self._failures.pop((rules.name, said["channel"], said["message_id"]), (0, 0))
-        if said["tries"] != failures or str(said["message_id"]) not in str(said["reason"]):
+        why = f"{REFUSED}: {refusal(str(said['message_id']))}"[:REASON_MAX]
+        if said["tries"] != failures or said["reason"] != why:
             observed = f"{told(said['tries'])}: {told(said['reason'])}"
             yield f"{name}: expected parked after {failures} tries, observed {observed}"
 
@@ -301,6 +312,28 @@ class ConsumerBooks:
 def found(text: str, t_us: int) -> Found:
     """What is wrong with a consumer."""
     return Found(owner=Owner.APPLICATION, rule="consumer", text=f"consumer {text}", t_us=t_us)
+
+
+def refusal(message_id: str) -> str:
+    """Why an application cannot have a message; more than anybody keeps."""
+    return message_id + REASON_MAX * "."
+
+
+def _read(where: str, kind: str, message: Brought, said: Said) -> Iterator[str]:
+    """Whether a message was read as it was written."""
+    if kind != "inbox.unreadable":
+        due: Said = {"why it cannot be read": message.unfit, **message.facts}
+        for name in ("why it cannot be read", *_NAMED) if message.facts or message.unfit else ():
+            if due.get(name) != said.get(name):
+                wanted, observed = told(due.get(name)), told(said.get(name))
+                yield f"{where}: {name}: expected {wanted}, observed {observed}"
+        return
+    if message.octets != said["bytes_count"]:
+        octets = f"expected {message.octets}, observed {told(said['bytes_count'])}"
+        yield f"{where}: bytes_count of what cannot be read: {octets}"
+    if message.unfit != said["reason"]:
+        wanted, observed = told(message.unfit), told(said["reason"])
+        yield f"{where}: why it cannot be read: expected {wanted}, observed {observed}"
 
 
 def _id(rules: Rules, said: Said) -> tuple[object, ...]:

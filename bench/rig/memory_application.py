@@ -1,20 +1,24 @@
 """Consumers of this process: how does each message have its effect, and what does it leave?"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
+from typing import Any
 
 import msgspec
 
 from bench.capture import Record
 from bench.host.program import ConsumerDied
 from bench.inspection import consumer
-from bench.inspection.consumer import ConsumerBooks, Rules
+from bench.inspection.brought import Brought
+from bench.inspection.consumer import ConsumerBooks, Rules, refusal
 from bench.rig.application import MemoryBroker, Outboxes, Properties
 from bench.rig.case_setup import CaseSetup
+from bench.rig.consumer_wire import ConsumerWire
 from bench.rig.disk_outbox import memory_of_this_host
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of
@@ -108,7 +112,7 @@ class Lines:
             if self._refusals is not None:
                 self._refusals -= 1
             self._books.failed(self._name, message.channel, message.message_id, now_us())
-            raise Refused(message.message_id)
+            raise Refused(refusal(message.message_id))
         self._lines.handle(message, transaction)
         self._had += 1
 
@@ -179,6 +183,7 @@ class MemoryConsumer(Consumer):
         self._folder: Path | None = None
         self._lines: Lines | None = None
         self._min_msg_time = MinMsgTime(None, self._hear_retries)
+        self.wire: ConsumerWire | None = None
         broker.expect(settings.name)
 
     async def start(self) -> None:
@@ -188,6 +193,11 @@ class MemoryConsumer(Consumer):
                 self.settings, self._folder, self._setup.record, self._crashes, self._books,
                 lambda text: self._find([text]), self._note_oldest,
             )  # fmt: skip
+            if self._setup.on_disk:
+                self.wire = ConsumerWire(
+                    self.settings.name, self._setup.seed, self._folder, self._broker,
+                    self._brought, lambda text: self._find([text]),
+                )  # fmt: skip
         try:
             self._lines.begin()
         except EffectUnavailable as error:
@@ -201,11 +211,11 @@ class MemoryConsumer(Consumer):
         await begun
 
     async def kill(self) -> None:
+        if self.wire is not None:
+            self.wire.cut()
         self._broker.disconnect(self.settings.name)
         self._books.gone(self.settings.name)
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait({self._running})
+        await self._stop()
 
     async def crash(self, at: str) -> None:
         self._setup.case.fault("consumer", "crash", consumer=self.settings.name, at=at)
@@ -234,7 +244,11 @@ class MemoryConsumer(Consumer):
 
     async def end(self) -> None:
         """The case is over: nothing has become of what the application had."""
-        await self.kill()
+        if self.wire is None:
+            await self.kill()
+        else:
+            await self._stop()
+            self.wire.end()
         if self._lines is not None:
             self._lines.look_at_the_end()
         if self._folder is not None:
@@ -243,15 +257,22 @@ class MemoryConsumer(Consumer):
     async def redeliver(self) -> None:
         if self._inbox is not None:
             await self._inbox.settled()
-        self._broker.redeliver(self.settings.name)
+        if self.wire is not None:
+            self.wire.cut()
+        else:
+            self._broker.redeliver(self.settings.name)
+
+    async def _stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
 
     async def _run(self, inbox: Inbox, lines: Lines, begun: "asyncio.Future[None]") -> None:
         name = self.settings.name
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            async with inbox:
+            async with inbox, self._subscribed(inbox, ended):
                 self._inbox = inbox
-                self._broker.connect(name, lambda *message: self._offer(inbox, ended, *message))
                 self._books.opened(self.settings.window_us, checks=self.settings.sequence)
                 begun.set_result(None)
                 await ended
@@ -269,6 +290,31 @@ class MemoryConsumer(Consumer):
             self._inbox = None
             lines.give_up()
 
+    @asynccontextmanager
+    async def _subscribed(self, inbox: Inbox, ended: "asyncio.Future[None]") -> AsyncIterator[None]:
+        """What the broker brings is offered: as it is, or over a wire where there are files."""
+
+        def offer(topic: str, payload: bytes, properties: Properties, *rest: Any) -> None:
+            self._offer(inbox, ended, topic, payload, properties, *rest)
+
+        def take(topic: str, payload: bytes, properties: Properties, *rest: Any) -> None:
+            self._brought(topic, payload, properties, rest[0])
+            offer(topic, payload, properties, *rest)
+
+        if self.wire is None:
+            self._broker.connect(self.settings.name, take)
+            yield
+        else:
+            async with self.wire.open(
+                lambda had: offer(had.topic, had.payload, had.properties, had.qos, had.acknowledge)
+            ):
+                yield
+
+    def _brought(self, topic: str, payload: bytes, properties: Properties, qos: int) -> None:
+        sessions = self.settings.sessions and self.settings.window_us is not None
+        message = Brought.of(payload, properties, qos, sessions=sessions)
+        self._books.brought(self.settings.name, topic, message)
+
     def _offer(
         self,
         inbox: Inbox,
@@ -284,9 +330,6 @@ class MemoryConsumer(Consumer):
             self._find(self._books.acknowledged(self.settings.name, topic))
             acknowledge()
 
-        body = json_of(payload.decode(errors="replace"))
-        named = {**properties, **(body or {})}.get("messageId")
-        self._books.brought(self.settings.name, topic, named, body, len(payload), qos)
         try:
             inbox.offer(topic, payload, properties, qos, keep)
         except Exception as error:
@@ -324,6 +367,8 @@ class MemoryConsumer(Consumer):
     def _note_oldest(self) -> None:
         if self.settings.keys and self.settings.knows_oldest:
             self._books.oldest_us = self._oldest_us() or self._books.oldest_us
+        if self.wire is not None:
+            self.wire.ask()
 
     def _oldest_said_us(self) -> int | None:
         """The same, as the consumer reads what producers say of themselves, in three rounds.
@@ -420,10 +465,17 @@ class MemoryApplication(Application):
         self._broker.publish(topic, body, properties, injected=True, qos=qos)
 
     async def stop_broker(self) -> None:
+        for wire in self._wires():
+            wire.stop()
         self._outboxes.stop_broker()
 
     async def start_broker(self) -> None:
         self._outboxes.start_broker()
+        for wire in self._wires():
+            wire.start()
+
+    def _wires(self) -> list[ConsumerWire]:
+        return [one.wire for one in self._consumers.values() if one.wire is not None]
 
     def delay(self, us: int, messages: int, lns: str | None) -> None:
         self._outboxes.delay(us, messages, lns)

@@ -8,9 +8,8 @@ import asyncio
 import os
 import select
 import socket
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +21,9 @@ _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _USER_PROPERTY = 0x26
 _NOT_AUTHORIZED, _QUOTA_EXCEEDED = 0x87, 0x97
-_RECEIVE_MAXIMUM = 0x21
+_SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
+_OF_CONNECT = {_SESSION_EXPIRY: 4, _RECEIVE_MAXIMUM: 2, _PACKET_MAXIMUM: 4}
+"""The octets of what a client may say of itself when it connects."""
 
 
 class Violation(Exception):
@@ -39,6 +40,20 @@ class Published:
     properties: tuple[tuple[str, str], ...]
     retain: bool
     again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How a client connects (3.1): what it asks of the broker; None: it does not say."""
+
+    client: str
+    begins_anew: bool
+    keep_alive_s: int
+    session_s: int = 0
+    receive_max: int = 0xFFFF
+    packet_bytes_max: int | None = None
+    user: str | None = None
+    password: str | None = None
 
 
 class _Reader:
@@ -101,12 +116,12 @@ def packets(octets: bytearray) -> Iterator[tuple[int, bytes]]:
         yield first, body
 
 
-def _packet(first: int, body: bytes) -> bytes:
-    length, rest = bytearray(), len(body)
-    while rest > 0x7F:
-        length.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([first]) + bytes([*length, rest]) + body
+def _length(value: int) -> bytes:
+    octets = bytearray()
+    while value > 0x7F:
+        octets.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*octets, value])
 
 
 def _text(text: str) -> bytes:
@@ -133,7 +148,7 @@ def _published(client: str, flags: int, body: bytes) -> tuple[int, Published]:
     return number, message
 
 
-class _Client:
+class Client:
     """One connection: what it has said so far, and who it says it is."""
 
     def __init__(self, broker: "MqttBroker", line: socket.socket) -> None:
@@ -144,18 +159,27 @@ class _Client:
         self._numbers = 0
         self._taken: set[tuple[str, bytes]] = set()
         self._unanswered: list[str] = []
+        self._brought: deque[int] = deque()
+        self._to_say = bytearray()
+        self._heard_us = now_us()
+        self._is_heard = False
         self.answered_us: int | None = None
-        self.filters: list[str] = []
+        self.login = Login("", True, 0)
+        self.filters: dict[str, int] = {}
 
     def listen(self, *, listening: bool) -> None:
         loop = asyncio.get_running_loop()
+        self._is_heard = listening
         if listening:
+            self._heard_us = now_us()
             loop.add_reader(self._line, self._readable)
         else:
             loop.remove_reader(self._line)
 
     def leave(self) -> None:
+        self._look_at_silence()
         self.listen(listening=False)
+        asyncio.get_running_loop().remove_writer(self._line)
         self._line.close()
 
     @property
@@ -165,11 +189,32 @@ class _Client:
         line.register(self._line, 0)
         return any(told & select.POLLHUP for _, told in line.poll(0))
 
-    def bring(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
-        """Send it a message (QoS 1); what it acknowledges is not sent again."""
-        self._numbers = self._numbers % 0xFFFF + 1
-        body = _text(topic) + self._numbers.to_bytes(2, "big") + b"\0" + payload
-        self._say(_PUBLISH << 4 | 1 << 1 | retain, body)
+    def bring(
+        self,
+        topic: str,
+        payload: bytes,
+        properties: Mapping[str, str],
+        qos: int,
+        *,
+        retain: bool = False,
+        again: bool = False,
+    ) -> int:
+        """Send it a message, however many it has not acknowledged, as Mosquitto (2.0.11) does.
+
+        The packet identifier; 0 for QoS 0.
+        """
+        number = b""
+        if qos:
+            self._numbers = self._numbers % 0xFFFF + 1
+            self._brought.append(self._numbers)
+            number = self._numbers.to_bytes(2, "big")
+        told = b"".join(
+            bytes([_USER_PROPERTY]) + _text(name) + _text(value)
+            for name, value in properties.items()
+        )
+        body = _text(topic) + number + _length(len(told)) + told + payload
+        self._say(_PUBLISH << 4 | again << 3 | qos << 1 | retain, body)
+        return self._numbers if qos else 0
 
     def _readable(self) -> None:
         try:
@@ -179,7 +224,9 @@ class _Client:
         except OSError:
             octets = b""
         if not octets:
+            self._broker.without_a_word += bool(self._name)
             return self._broker.goodbye(self)
+        self._look_at_silence()
         self._said += octets
         try:
             said = list(packets(self._said))
@@ -206,24 +253,58 @@ class _Client:
             case 14:
                 self._broker.goodbye(self)
             case 4:
-                pass
+                self._acknowledged(_Reader(body).number(2))
             case _:
                 raise Violation(f"a packet of type {kind}")
 
     def _connect(self, reader: _Reader) -> None:
-        protocol, level, flags, self._broker.keep_alive_s = (
+        protocol, level, flags, keep_alive_s = (
             reader.text(),
             reader.number(1),
             reader.number(1),
             reader.number(2),
         )
-        reader.take(reader.length())
+        told, asked = _Reader(reader.take(reader.length())), dict[int, int]()
+        while not told.is_over:
+            what = told.number(1)
+            if what not in _OF_CONNECT:
+                raise Violation(f"CONNECT with the property {what:#x}")
+            asked[what] = told.number(_OF_CONNECT[what])
         self._name = reader.text()
         if (protocol, level) != ("MQTT", 5) or not self._name:
             raise Violation(f"CONNECT of {self._name!r} with {protocol} {level}")
-        known = self._broker.came(self, self._name, begins_anew=bool(flags & 2))
-        told = bytes([_RECEIVE_MAXIMUM]) + self._broker.receive_max.to_bytes(2, "big")
-        self._say(_CONNACK << 4, bytes([known, 0, len(told)]) + told)
+        user, password = (reader.text() if flags & bit else None for bit in (0x80, 0x40))
+        if flags & 0x3D or not reader.is_over:
+            raise Violation(f"CONNECT with the flags {flags:#x} and more than they say")
+        self.login = Login(
+            self._name,
+            bool(flags & 2),
+            keep_alive_s,
+            asked.get(_SESSION_EXPIRY, 0),
+            asked.get(_RECEIVE_MAXIMUM, 0xFFFF),
+            asked.get(_PACKET_MAXIMUM),
+            user,
+            password,
+        )
+        known = self._broker.came(self)
+        limit = bytes([_RECEIVE_MAXIMUM]) + self._broker.receive_max.to_bytes(2, "big")
+        self._say(_CONNACK << 4, bytes([known, 0, len(limit)]) + limit)
+        if known:
+            self._broker.resumed(self)
+
+    def _look_at_silence(self) -> None:
+        """3.1.2.10: a client says something within its keep alive; half as much more is allowed."""
+        silent_us, self._heard_us = now_us() - self._heard_us, now_us()
+        limit_s = self.login.keep_alive_s * 3 // 2
+        if self._is_heard and limit_s and silent_us > limit_s * 1_000_000:
+            self._broker.wrong(f"{self._name}: silent for {silent_us} us, not {limit_s} s at most")
+
+    def _acknowledged(self, number: int) -> None:
+        """4.6: in the order in which the messages came."""
+        due = self._brought.popleft() if self._brought else None
+        if due != number:
+            raise Violation(f"PUBACK of {number}, not of {due}")
+        self._broker.acknowledged(self, number)
 
     def _count(self, published: list[bytes]) -> None:
         topics = self._unanswered
@@ -258,36 +339,56 @@ class _Client:
     def _subscribe(self, kind: int, reader: _Reader) -> None:
         number = reader.take(2)
         reader.take(reader.length())
-        granted = bytearray()
+        granted, asked = bytearray(), list[tuple[str, int]]()
         while not reader.is_over:
             topic_filter = reader.text()
             if kind == _SUBSCRIBE:
-                self.filters.append(topic_filter)
-                granted.append(reader.number(1) & 3)
+                asked.append((topic_filter, reader.number(1)))
+                granted.append(asked[-1][1] & 3)
             else:
                 granted.append(0 if topic_filter in self.filters else 0x11)
-                self.filters = [one for one in self.filters if one != topic_filter]
+                self.filters.pop(topic_filter, None)
+        self.filters.update(asked)
         answer = _SUBACK if kind == _SUBSCRIBE else _UNSUBACK
         self._say(answer << 4, number + b"\0" + bytes(granted))
+        for topic_filter, options in asked:
+            self._broker.subscribed(self, topic_filter, options)
 
     def _say(self, first: int, body: bytes) -> None:
         if not self._broker.is_mute:
             self.answered_us = now_us()
-            with suppress(OSError):
-                self._line.send(_packet(first, body))
+            self._to_say += bytes([first]) + _length(len(body)) + body
+            self._write()
+
+    def _write(self) -> None:
+        """Send what fits; the rest when there is room again."""
+        loop = asyncio.get_running_loop()
+        try:
+            del self._to_say[: self._line.send(self._to_say)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._to_say.clear()
+        if self._to_say:
+            loop.add_writer(self._line, self._write)
+        else:
+            loop.remove_writer(self._line)
 
 
 class MqttBroker:
     """A broker as clients of one Unix socket meet it: there, away, silent or deaf.
 
     `took` is told every message, once it has come; `wrong` what is against the specification. A
-    client that is here twice loses its older connection (3.1.4). `refusals`: so many of the next
-    messages are refused, `refusals_on`: so many on a topic; `refused` is told the topic, `crowded`
-    one of which two messages wait at a time. `receive_max`: so many may wait for their PUBACK
-    (3.2.2.3.3), which comes `puback_us` after its message; `full_us`: when last so many did.
-    `well_since_us`: since when a client is here and is served. `deserted`: how often one has left
-    or has waited for less than `patience_us`; `connections`: how many there were, `lost_us`: when
-    the latest ended.
+    client that is here twice loses its older connection (3.1.4); what it subscribes to is kept for
+    the next one, if it wants that. `greeted` is told how it connects, `resumed` that it goes on
+    with its session, `subscribed` of each topic filter with its options, `acknowledged` of each
+    message that was brought, `left_by` of its end. `without_a_word`: how often one has left without
+    a goodbye. `refusals`: so many of the next messages are refused, `refusals_on`: so many on a
+    topic; `refused` is told the topic, `crowded` one of which two messages wait at a time.
+    `receive_max`: so many may wait for their PUBACK (3.2.2.3.3), which comes `puback_us` after its
+    message; `full_us`: when last so many did. `well_since_us`: since when a client is here and is
+    served. `deserted`: how often one has left or has waited for less than `patience_us`;
+    `connections`: how many there were, `lost_us`: when the latest ended.
     """
 
     def __init__(
@@ -300,7 +401,12 @@ class MqttBroker:
         self.refusals_on: Counter[str] = Counter()
         self.refused: Callable[[str], None] = lambda topic: None
         self.crowded: Callable[[str], None] = lambda topic: None
-        self.keep_alive_s = self.full_us = 0
+        self.greeted: Callable[[Login], None] = lambda login: None
+        self.subscribed: Callable[[Client, str, int], None] = lambda client, asked, options: None
+        self.resumed: Callable[[Client], None] = lambda client: None
+        self.acknowledged: Callable[[Client, int], None] = lambda client, number: None
+        self.left_by: Callable[[Client], None] = lambda client: None
+        self.full_us = self.without_a_word = 0
         self.well_since_us: int | None = None
         self.deserted = 0
         self.connections = self.lost_us = 0
@@ -310,7 +416,8 @@ class MqttBroker:
         self._took = took
         self._is_deaf = False
         self._listener: socket.socket | None = None
-        self._clients: dict[_Client, str] = {}
+        self._clients: dict[Client, str] = {}
+        self._sessions: dict[str, dict[str, int]] = {}
 
     def listen(self) -> None:
         """Be there, if it is not."""
@@ -362,18 +469,22 @@ class MqttBroker:
                     client.answered_us = None
                 client.listen(listening=True)
 
-    def came(self, client: _Client, name: str, *, begins_anew: bool) -> bool:
+    def came(self, client: Client) -> bool:
         """A client says who it is; whether the broker knows it of before."""
-        older = next((one for one, of in self._clients.items() if of == name), None)
+        login = client.login
+        older = next((one for one, of in self._clients.items() if of == login.client), None)
         if older is not None:
-            client.filters = [] if begins_anew else older.filters
             self.left(older)
-        self._clients[client] = name
+        kept = self._sessions.pop(login.client, None)
+        is_known = kept is not None and not login.begins_anew
+        client.filters = kept if kept is not None and is_known else {}
+        self._clients[client] = login.client
         self.connections += 1
         self.well_since_us = None if self.is_mute else now_us()
-        return older is not None and not begins_anew
+        self.greeted(login)
+        return is_known
 
-    def goodbye(self, client: _Client) -> None:
+    def goodbye(self, client: Client) -> None:
         """A client ends its connection; one that had left before it was heard deserts nobody."""
         since_us = self.well_since_us
         served = since_us is not None and since_us < now_us()
@@ -388,15 +499,18 @@ class MqttBroker:
             client.answered_us = None
         return deserted
 
-    def left(self, client: _Client) -> None:
+    def left(self, client: Client) -> None:
         """A connection is over."""
         if client in self._clients:
             del self._clients[client]
             client.leave()
+            if client.login.session_s:
+                self._sessions[client.login.client] = client.filters
+            self.left_by(client)
             self.lost_us = now_us()
             self.well_since_us = self.well_since_us if self._clients else None
 
-    def _is_early(self, client: _Client) -> bool:
+    def _is_early(self, client: Client) -> bool:
         """Whether a client that leaves was answered, so lately that it has to wait for more."""
         said_us = client.answered_us
         return said_us is not None and 0 < now_us() - said_us < self.patience_us
@@ -418,6 +532,6 @@ class MqttBroker:
         assert self._listener is not None
         line, _ = self._listener.accept()
         line.setblocking(False)
-        client = _Client(self, line)
+        client = Client(self, line)
         self._clients[client] = ""
         client.listen(listening=not self._is_deaf)

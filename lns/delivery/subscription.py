@@ -57,8 +57,9 @@ class Subscription:
     the broker is told that it arrived once `received` has returned. `client_id` names the session
     at the broker and must be this subscriber's own. Entering returns when the broker has granted
     the subscription: BrokerLost when it is away or refuses. With `patient` it returns at once, and
-    the broker is sought for as long as that takes. Leaving does not end the session: what is
-    published meanwhile comes next time. What has more than `packet_bytes_max` octets does not come.
+    the broker is sought for as long as that takes. `chance` draws the jitter of the back-off.
+    Leaving does not end the session: what is published meanwhile comes next time. What has more
+    than `packet_bytes_max` octets does not come.
     ValueError without a `client_id`, for its session would be lost with every connection, and for
     what is no topic filter.
     """
@@ -73,6 +74,7 @@ class Subscription:
         patient: bool = False,
         patience: Patience | None = None,
         back_off: BackOff | None = None,
+        chance: random.Random | None = None,
         packet_bytes_max: int = PACKET_BYTES_MAX,
     ) -> None:
         expect_topic_filter(topic_filter)
@@ -86,7 +88,7 @@ class Subscription:
         self._received = received
         self._patient = patient
         self._patience = patience or Patience()
-        self._attempts = Attempts(back_off or BackOff(), random.SystemRandom())
+        self._attempts = Attempts(back_off or BackOff(), chance or random.SystemRandom())
         self._trouble = Trouble(log, "is not connected yet")
         self._wire: MqttSession | None = None
         self._work: asyncio.Task[None] | None = None
@@ -192,6 +194,7 @@ class Hearing(TypedDict, total=False):
     patient: bool
     patience: Patience
     back_off: BackOff
+    chance: random.Random
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.inspection.consumer import ConsumerBooks, Rules, found
+from bench.inspection.brought import Brought
+from bench.inspection.consumer import ConsumerBooks, Rules, found, refusal
 from bench.verdict.owner import Owner
 from lns.delivery import Incoming
 from lns.delivery.detectors import (
@@ -22,6 +23,10 @@ RULES = Rules("shop", 20 * SECOND_US, False, True, True, 60 * SECOND_US, 40 * SE
 
 def said(name: str, channel: str = "up", **fields: object) -> dict[str, Any]:
     return {"channel": channel, "message_id": name, "partition_key": "", **fields}
+
+
+def named(name: str) -> Brought:
+    return Brought(None, 2, facts={"message_id": name, "partition_key": ""})
 
 
 def accepted(
@@ -89,15 +94,15 @@ def test_what_was_ignored_was_received_all_the_same() -> None:
 def test_a_topic_is_decided_on_in_its_order_and_then_acknowledged() -> None:
     books = ConsumerBooks()
     for name in ("a", "b", "c"):
-        books.brought("shop", "up", name, {}, 2)
+        books.brought("shop", "up", named(name))
     assert list(books.acknowledged("shop", "up")) == [
         "shop: up: a message is acknowledged that nothing was decided on"
     ]
     books = ConsumerBooks()
     for name in ("a", "b", "c"):
-        books.brought("shop", "up", name, {}, 2)
+        books.brought("shop", "up", named(name))
     assert accepted(books, "a", 1) + list(books.acknowledged("shop", "up")) == []
-    assert accepted(books, "c", 2) == ["shop: c on up: expected b before it"]
+    assert accepted(books, "c", 2) == ["shop: up: message_id: expected b, observed c"]
     books.gone("shop")
     assert accepted(books, "d", 3) == []
 
@@ -112,8 +117,12 @@ def test_an_effect_is_tried_again_after_its_wait(after_us: int, wrong: int) -> N
     assert len(list(books.tried("shop", "up", "b", 0))) == 0
 
 
+WHY = f"Refused: {refusal('a')}"
+
+
 @pytest.mark.parametrize(
-    ("tries", "reason", "wrong"), [(2, "Refused: a", 0), (3, "Refused: a", 1), (2, "R", 1)]
+    ("tries", "reason", "wrong"),
+    [(2, WHY[:1000], 0), (3, WHY[:1000], 1), (2, WHY[:1001], 1), (2, "Refused: a", 1)],
 )
 def test_what_is_put_aside_has_failed_so_often(tries: int, reason: str, wrong: int) -> None:
     books = ConsumerBooks()
@@ -161,7 +170,7 @@ def test_an_effect_is_one_line_that_says_what_came(
     lines: list[dict[str, Any]], wrong: list[str]
 ) -> None:
     books = ConsumerBooks()
-    books.brought("shop", "up", "a", {"n": 1}, 8)
+    books.brought("shop", "up", Brought({"n": 1}, 8))
     for line in lines:
         books.had("shop", line)
     assert list(books.told(RULES, "inbox.accepted", said("a", position=1), 0)) == wrong

@@ -1,0 +1,59 @@
+"""What names a message is read from its octets as a consumer has to read it."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from bench.inspection.brought import Brought
+from lns.delivery import Incoming
+
+DEEP = b'{"messageId": "a", "n": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+NAMED = '{"messageId": "a", %s}'
+
+
+@pytest.mark.parametrize(
+    ("payload", "properties", "unfit"),
+    [
+        (b'{"messageId": "a"}' + b" " * 262_127, {}, "TooLarge"),
+        (b'{"messageId": "a"}' + b" " * 262_126, {}, None),
+        (b'{"messageId": "a", "n": "\xff"}', {}, "NotJson"),
+        (b'{"messageId": "a"', {}, "NotJson"),
+        (DEEP, {}, "NotJson"),
+        (b'["a"]', {}, "WrongField"),
+        (NAMED % '"sequenceNumber": 0', {}, "WrongField"),
+        (NAMED % '"sequenceNumber": "1"', {}, "WrongField"),
+        (NAMED % '"partitionKey": ""', {}, "WrongField"),
+        (NAMED % '"partitionKey": null', {"partitionKey": "p"}, None),
+        (NAMED % '"removeDuplicatesKey": 1', {}, "WrongField"),
+        ("{}", {"messageId": "a", "sequenceNumber": "x"}, "WrongField"),
+        ("{}", {"messageId": "a" * 257}, "WrongField"),
+        ("{}", {"messageId": "a", "sequenceNumber": "0"}, None),
+        (NAMED % '"n": 1', {"messageId": "b"}, "Contradiction"),
+        (NAMED % '"sequenceNumber": 1', {"sequenceNumber": "2"}, "Contradiction"),
+        ("{}", {"messageId": ""}, "NoMessageId"),
+    ],
+)
+def test_a_message_is_read_as_consumers_read_it(
+    payload: bytes | str, properties: Mapping[str, str], unfit: str | None
+) -> None:
+    octets = payload if isinstance(payload, bytes) else payload.encode()
+    brought = Brought.of(octets, properties)
+    assert (brought.unfit, brought.octets) == (unfit, len(octets))
+    read = Incoming.of("up", octets, properties, 1)
+    if isinstance(read, Incoming):
+        facts = {"sequence_number": read.sequence_number, "key": read.remove_duplicates_key}
+        facts |= {"message_id": read.message_id, "partition_key": read.partition_key}
+        assert {name: brought.facts.get(name) for name in facts} == facts
+    else:
+        assert read.reason.value == unfit
+
+
+@pytest.mark.parametrize(
+    ("session", "unfit"),
+    [("p", None), ("q", "SessionIsNotPartition"), (None, "SessionIsNotPartition")],
+)
+def test_with_sessions_a_session_is_a_partition(session: str | None, unfit: str | None) -> None:
+    body = {"messageId": "a", "partitionKey": "p", "sessionId": session}
+    assert Brought.of(json.dumps(body).encode(), sessions=True).unfit == unfit
+    assert Brought.of(json.dumps(body).encode()).unfit is None
