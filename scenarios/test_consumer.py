@@ -208,6 +208,50 @@ async def test_a_topic_waits_for_its_own_failures_and_for_no_others(rig):
         rig.expect_ignored(message, by="sequence", times=0)
 
 
+@pytest.mark.requires("crash in a transaction", "QoS 0")
+async def test_a_failure_holds_up_no_other_quality_of_service(rig):
+    """Each is a stream of its own, also where the topic is the same."""
+    rig.consumer(refuses="x")
+    failing = await rig.inject(rig.alpha, message_id="x")
+    others = [await rig.inject(rig.alpha, qos=0) for _ in range(2)]
+    behind = await rig.inject(rig.alpha)
+    await rig.wait(milliseconds(50))
+    for message in others:
+        rig.expect_effects(message)
+    await rig.wait(seconds(30))
+    rig.expect_effects(failing, 0)
+    rig.expect_effects(behind)
+
+
+@pytest.mark.requires("crash in a transaction")
+@pytest.mark.fault("broker", "acknowledgement lost")
+async def test_what_fails_is_not_decided_on_before_it_is_put_aside(rig):
+    """The broker does not hear that it is done, and brings it again: its effect is tried anew."""
+    rig.consumer(refuses="x", refusals=5)
+    before = await rig.inject(rig.alpha)
+    await rig.lose_acks()
+    failing = await rig.inject(rig.alpha, message_id="x")
+    await rig.redeliver()
+    await rig.wait(seconds(1))
+    for message in (before, failing):
+        rig.expect_effects(message)
+
+
+@pytest.mark.requires("crash in a transaction")
+@pytest.mark.fault("consumer", "killed")
+async def test_a_consumer_refuses_effects_that_are_not_what_it_left(rig):
+    """Cut short, or in use by somebody else: nobody could say which of them there are."""
+    rig.consumer()
+    before = await rig.inject(rig.alpha, number=1)
+    await rig.wait(seconds(1))
+    await rig.kill_consumer()
+    await rig.tamper_with_effects()
+    await rig.start_consumer()
+    after = await rig.inject(rig.alpha, number=2)
+    for message in (before, after):
+        rig.expect_effects(message)
+
+
 @pytest.mark.requires("crash in a transaction")
 async def test_failures_of_several_topics_are_counted_each(rig):
     """They come together, and each is tried five times; so is one that waits behind another."""
@@ -318,6 +362,16 @@ async def test_body_and_user_properties_contradict_each_other_either_way(rig):
         ):
             message = await rig.inject(rig.alpha, **facts, properties={name: other})
             rig.expect_effects(message, 0)
+
+
+@pytest.mark.requires("user properties")
+async def test_a_message_that_is_no_utf_8_is_nobodys(rig):
+    """Wherever in it: what comes behind it is taken as ever."""
+    rig.consumer()
+    broken = await rig.inject(rig.alpha, message_id="x", body="\udcff")
+    after = await rig.inject(rig.alpha, message_id="y", body="\N{DEGREE SIGN}C")
+    rig.expect_effects(broken, 0)
+    rig.expect_effects(after)
 
 
 @pytest.mark.parametrize(("octets", "effects"), [(262_144, 1), (262_145, 0)])

@@ -81,12 +81,13 @@ async def test_traffic_within_the_window_lets_go_of_nothing(rig):
 
 
 @pytest.mark.requires("virtual time")
-async def test_what_the_window_is_over_for_is_forgotten_at_once(rig):
+@pytest.mark.parametrize("after_s", [20, 30])
+async def test_what_the_window_is_over_for_is_forgotten_at_once(rig, after_s):
     """The next message lets go of all ids that are over, and not only of its share."""
     rig.consumer(window=SHORT)
     for _ in range(12):
         await rig.inject(rig.alpha)
-    await publish_at(rig, 30)
+    await publish_at(rig, after_s)
     rig.expect_effects(X)
 
 
@@ -324,6 +325,18 @@ async def test_what_another_detector_ignores_was_received(rig):
     first = await rig.inject(rig.alpha, number=1)
     await rig.inject(rig.alpha, message_id=first.message_id, number=3)
     late = await rig.inject(rig.alpha, number=2)
+    rig.expect_effects(first)
+    rig.expect_ignored(first, by="window")
+    rig.expect_effects(late, 0)
+    rig.expect_ignored(late, by="sequence")
+
+
+async def test_a_topic_whose_first_number_is_that_of_a_repeat_begins_there(rig):
+    """What came before had none; its newest effect is that of the repeat, the first one."""
+    rig.consumer()
+    first = await rig.inject(rig.alpha, message_id="x")
+    await rig.inject(rig.alpha, message_id="x", number=5)
+    late = await rig.inject(rig.alpha, message_id="y", number=4)
     rig.expect_effects(first)
     rig.expect_ignored(first, by="window")
     rig.expect_effects(late, 0)

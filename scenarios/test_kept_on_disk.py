@@ -259,3 +259,46 @@ async def test_what_failed_five_times_waits_in_the_file_until_it_succeeds(rig):
     await rig.wait(seconds(30))
     for message in (before, refused):
         rig.expect_effects(message)
+
+
+@pytest.mark.requires("full application")
+@pytest.mark.fault("consumer", "no room")
+async def test_what_a_consumer_cannot_take_stays_with_the_broker(rig):
+    """It reads no more than it may hold, and goes on when it has room."""
+    rig.keep_on_disk()
+    rig.consumer()
+    await rig.fill_application()
+    for number in range(1, 211):
+        await rig.inject(rig.alpha, number=number)
+    await rig.wait(seconds(60))
+    await rig.make_room()
+    await rig.wait(seconds(2))
+    last = await rig.inject(rig.alpha, number=211)
+    rig.expect_effects(last)
+    rig.expect_ignored(last, by="sequence", times=0)
+
+
+@pytest.mark.requires("user properties", "QoS 0")
+@pytest.mark.fault("broker", "restart")
+async def test_a_consumer_finds_its_broker_again_and_what_it_did_not_acknowledge(rig):
+    """The broker has its subscription, and brings what it has not heard to be done once more."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True, knows_oldest=True)
+    messages = [
+        await rig.inject(rig.alpha, number=1, properties={"removeDuplicatesKey": "k"}),
+        await rig.inject(rig.alpha, properties={"partitionKey": "p"}, qos=0),
+    ]
+    await rig.wait(seconds(50))
+    await rig.lose_acks()
+    again = await rig.inject(rig.alpha, number=2)
+    await rig.redeliver()
+    await rig.wait(seconds(5))
+    await rig.stop_broker()
+    await rig.wait(seconds(5))
+    await rig.start_broker()
+    await rig.wait(seconds(20))
+    messages.append(await rig.inject(rig.alpha, number=3))
+    await rig.wait(seconds(1))
+    for message in (*messages, again):
+        rig.expect_effects(message)
+    rig.expect_ignored(again, by="window")

@@ -1,10 +1,10 @@
-"""What becomes of what waits for the broker when the disk of a server is full, or fails."""
+"""What becomes of what waits for the broker when the disk is full, or fails, or room is short."""
 
 import pytest
 
-from bench.clock import seconds
+from bench.clock import minutes, seconds
 from scenarios.delivering import delivered, expect_in_order
-from scenarios.words import REFUSED
+from scenarios.words import FIRST, REFUSED
 
 pytestmark = [pytest.mark.requires("outbox"), pytest.mark.requires("virtual time")]
 
@@ -95,3 +95,37 @@ async def test_what_waits_for_too_long_is_put_aside_though_the_clock_is_set_back
     await rig.until_published(parked)
     expect_in_order(rig, [before])
     expect_in_order(rig, [after, parked], first=3)
+
+
+@pytest.mark.fault("broker", "away")
+async def test_a_broker_that_is_there_for_a_moment_is_tried_later_each_time(rig):
+    """It takes nothing in a second, so nothing has come of it: the waits go on growing."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await delivered(rig)]
+    for wait_s in (2, 3, 4, 6, 10):
+        await rig.stop_broker()
+        await rig.start_broker()
+        await rig.wait(seconds(wait_s))
+    uplinks.append(await delivered(rig))
+    expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "message refused")
+async def test_what_is_refused_makes_room_for_what_waits_behind_the_others(rig):
+    """Three wait for the broker at a time; the fourth goes when one of them is answered at all."""
+    rig.consumer()
+    rig.only("west")
+    devices = [rig.provision(name) for name in ("fourth", "fifth", "sixth")]
+    devices = [rig.alpha, rig.charlie, *devices]
+    before = [await device.send(confirmed=True) for device in devices]
+    await rig.until_published(before[-1])
+    await rig.delay_pubacks(seconds(8))
+    await rig.refuse_messages(1, of=rig.alpha)
+    uplinks = [await device.send(confirmed=True) for device in devices]
+    await rig.wait(minutes(3))
+    await rig.find_broker()
+    for uplink in (*before, *uplinks):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_effects(uplink)

@@ -24,6 +24,12 @@ PUBLISHED = ("upstream.published", "upstream.repeated", "upstream.injected")
 """The kinds of what a broker has had."""
 
 
+def spelled(body: Mapping[str, object]) -> bytes:
+    """The JSON of another producer: on several lines, and with octets that are no UTF-8, if any."""
+    text = json.dumps(body, indent=1, ensure_ascii=False)
+    return text.replace("\n", "\r\n").encode("utf-8", "surrogateescape")
+
+
 class Witness:
     """Hears every message at the broker and writes which kind it is of; remembers all of them.
 
@@ -97,10 +103,11 @@ class MemoryBroker:
         With `qos` 0 it is brought once, and kept for nobody.
         """
         assert self.is_up, "whoever publishes waits until it is"
-        self._witness.hear(topic, body, injected=injected)
+        payload = spelled(body) if injected else json.dumps(body).encode()
+        read = json.loads(payload.decode(errors="replace")) if injected else body
+        self._witness.hear(topic, read, injected=injected)
         if not self._sessions or topic.endswith(STATUS_TOPIC):
             return  # consumers ask for uplinks only
-        payload = json.dumps(body).encode()
         self._numbers += 1
         for session in self._sessions.values():
             kept = _Kept(topic, payload, properties or {}, qos, now_us())

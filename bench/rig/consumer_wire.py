@@ -106,12 +106,12 @@ class ConsumerWire:
         self._behind = 0
         self._is_asked = self._stays = False
 
-    def _greet(self, login: Login) -> None:
+    def _greet(self, client: Client) -> None:
         """Its session goes on, and what it has not acknowledged comes again."""
         self._forget()
         due = Login(self._client_id, False, _KEEP_ALIVE_S, _SESSION_S, _HELD_MAX, _PACKET_BYTES_MAX)
-        if login != due:
-            self._wrong(due, login)
+        if client.login != due:
+            self._wrong(due, client.login)
 
     def _subscribe(self, client: Client, topic_filter: str, options: int) -> None:
         if _ASKED.get(topic_filter) != options:

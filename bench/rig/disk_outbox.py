@@ -16,7 +16,7 @@ from bench.chance import stream
 from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
 from bench.verdict.owner import Found
-from bench.virtual.mqtt_broker import Login, MqttBroker, Published
+from bench.virtual.mqtt_broker import Client, Login, MqttBroker, Published
 from lns.clock import now_us
 from lns.config import UpstreamSection
 from lns.delivery.mqtt_sender import MqttUpstream
@@ -71,7 +71,7 @@ class DiskOutbox:
         self._folder = Path(mkdtemp(prefix="lorabench-outbox-", dir=memory_of_this_host()))
         self.broker = MqttBroker(self._folder / "broker", self._take, self._wrong)
         self.broker.refused, self.broker.crowded = self._refuse, self._crowd
-        self.broker.greeted = self._greet
+        self.broker.greeted, self.broker.left_by = self._greet, self._lose
         self.upstream = {"keep_s": 0}
         """The keys of its `[upstream]` that have another value than usual."""
         self.breaks_after: int | None = None
@@ -82,6 +82,17 @@ class DiskOutbox:
         self._stepped_us = 0
         self._starts = 0
         self._waiting = 0
+        self._since: dict[
+            str, tuple[datetime, int]
+        ] = {}  # of what waits, by id, and since when here
+        self._answered_us: dict[str, int] = {}
+        self._put_aside: dict[str, int] = {}
+        self._troubled: set[str] = set()
+        self._freed_us = 0
+        self._client: Client | None = None
+        self._came_us = 0
+        self._lost_us: int | None = None
+        self._in_vain, self._was_useful = 0, False
         self._known: set[str] = set()
         self._parked: set[str] = set()
         self._released: dict[str, datetime] = {}
@@ -99,6 +110,7 @@ class DiskOutbox:
     async def open(self) -> None:
         """Start what the server starts with."""
         self._starts += 1
+        self._client, self._lost_us, self._in_vain = None, None, 0
         if self._file.exists():  # what it had acknowledged may not be removed yet
             self._waiting = state_of(self._file).waiting
         chance = stream(self._setup.seed, self.lns, "broker", str(self._starts))
@@ -138,6 +150,7 @@ class DiskOutbox:
         await self._until_over()
         if self.broker.without_a_word > curt:
             self._wrong("in the end: expected a goodbye to the broker, observed none")
+        self._look_at_file()
         self.broker.go()
         rmtree(self._folder)
 
@@ -151,6 +164,7 @@ class DiskOutbox:
         except UpstreamUnavailable:
             self._waiting -= 1
             raise
+        self._since[message.message_id] = message.received_at, now_us()
         if self.breaks_after:
             self.breaks_after -= 1
             if self.breaks_after == 0:
@@ -162,9 +176,17 @@ class DiskOutbox:
         self._parked = set()
         at_us = self._utc_us()
         at = _EPOCH + timedelta(microseconds=at_us)
-        self._released |= {one.message_id: at for one in state_of(self._file).parked}
+        before = state_of(self._file)
+        for one in before.parked:
+            self._released[one.message_id], self._since[one.message_id] = at, (at, now_us())
         with closing(Outbox(self._file)) as outbox:
-            await outbox.release(at_us)
+            count = await outbox.release(at_us)
+            seen = count, outbox.waiting, outbox.parked
+        due = len(before.parked), before.waiting + len(before.parked), 0
+        if seen != due:
+            self._wrong(
+                f"released, waiting, put aside: expected {_all(due)}, observed {_all(seen)}"
+            )
 
     def fill(self) -> None:
         """Let nothing more be written, until `free`."""
@@ -175,6 +197,7 @@ class DiskOutbox:
         if self._full is not None:
             self._full.close()
             self._full = None
+        self._freed_us = now_us()
         self._gone_us = dict.fromkeys(self._gone_us, now_us())
         if self.breaks_after == 0:
             self._rename("away", "message")
@@ -200,6 +223,7 @@ class DiskOutbox:
     def wipe(self) -> None:
         """Forget everything; the server must not run."""
         self._known, self._parked, self._gone_us = set(), set(), {}
+        self._since.clear()
         self._waiting = 0
         for file in self._folder.glob("outbox*"):
             file.unlink()
@@ -229,6 +253,8 @@ class DiskOutbox:
     def _tell(self, event: Acknowledged | Parked) -> None:
         self._setup.record(self.lns, event.kind, as_fields(event))
         self._waiting -= 1
+        self._since.pop(event.message_id, None)
+        self._answered_us[event.topic] = now_us()
         # Those that are put aside together are told with how many wait in the end.
         if isinstance(event, Acknowledged) and event.waiting != self._waiting:
             self._wrong(
@@ -237,20 +263,41 @@ class DiskOutbox:
             )
         if isinstance(event, Acknowledged):
             self._gone_us[event.topic, event.sequence_number] = now_us()
+            self._was_useful = True
         if isinstance(event, Parked):
             if event.message_id in self._parked:
                 self._wrong(f"{event.message_id} was put aside before")
             self._parked.add(event.message_id)
+            before = self._put_aside.get(event.topic, 0)
+            if event.sequence_number <= before:
+                self._wrong(f"{event.message_id}: put aside behind {before} of its topic")
+            self._put_aside[event.topic] = event.sequence_number
             self._refused.pop(event.topic, None)
 
-    def _greet(self, login: Login) -> None:
+    def _greet(self, client: Client) -> None:
         """It begins anew each time: what is not acknowledged it has itself."""
         due = Login(
             self.lns, True, _KEEP_ALIVE_S, packet_bytes_max=_PACKET_BYTES_MAX,
             user=_USER, password=_PASSWORD,
         )  # fmt: skip
-        if login != due:
-            self._wrong(f"expected {due}, observed {login}")
+        if client.login != due:
+            self._wrong(f"expected {due}, observed {client.login}")
+        least_us = min(_WAIT_US << max(0, self._in_vain - 1), _WAIT_MAX_US) // 2
+        if self._lost_us is not None and self.broker.deaf_us < self._came_us:
+            if (waited_us := now_us() - self._lost_us) < least_us:
+                self._wrong(
+                    f"after {self._in_vain} connections in vain: expected {least_us} us at least"
+                    f" until the next, observed {waited_us}"
+                )
+        self._client, self._came_us, self._was_useful = client, now_us(), False
+
+    def _lose(self, client: Client) -> None:
+        """One that took messages, or was there for long, was not in vain: the waits begin anew."""
+        if client is not self._client:
+            return  # of a server that was killed
+        was_useful = self._was_useful or now_us() - self._came_us > _WAIT_MAX_US
+        self._in_vain = 1 if was_useful else self._in_vain + 1
+        self._lost_us = now_us()
 
     def _take(self, message: Published) -> None:
         try:
@@ -267,6 +314,7 @@ class DiskOutbox:
             )
         self._look_at_order(message.topic, body.get("sequenceNumber"))
         self._look_at_wait(message.topic)
+        self._look_at_haste(message.topic, str(body.get("messageId")))
         self._refused.pop(message.topic, None)
         if (message.topic, body.get("sequenceNumber")) in self._gone_us:
             self._wrong(f"{body.get('messageId')} was acknowledged, and is sent again")
@@ -295,7 +343,28 @@ class DiskOutbox:
             del self._gone_us[what]
         self._waiting += len(again)
 
+    def _look_at_haste(self, topic: str, message_id: str) -> None:
+        """What may be sent is sent at once: the broker is there, and has room for its topic."""
+        well_us, (_, since_us) = self.broker.well_since_us, self._since.get(message_id, (0, None))
+        if well_us is None or since_us is None or topic in self._troubled or self._is_stuck:
+            return
+        since_us = max(since_us, well_us, self.broker.full_us, self._answered_us.get(topic, 0))
+        waited_us = now_us() - max(since_us, self._freed_us + _REMOVED_US)
+        if message_id not in self._known and waited_us > _SENT_WITHIN_US:
+            self._wrong(f"{message_id} may be sent, and waits for {waited_us} us")
+
+    @property
+    def _is_stuck(self) -> bool:
+        return self._full is not None or self.breaks_after == 0
+
+    def _look_at_file(self) -> None:
+        """What the broker has is in the file no more, and the rest is."""
+        if not self._is_stuck and not self._keep_us and self._file.exists():
+            if (seen := state_of(self._file).waiting) != self._waiting:
+                self._wrong(f"in the file in the end: expected {self._waiting}, observed {seen}")
+
     def _refuse(self, topic: str) -> None:
+        self._troubled.add(topic)
         self._look_at_wait(topic)
         in_a_row, _ = self._refused.get(topic, (0, 0))
         self._refused[topic] = in_a_row + 1, now_us() + self.broker.puback_us
@@ -312,7 +381,7 @@ class DiskOutbox:
             return
         most_us = min(_WAIT_US << in_a_row - 1, _WAIT_MAX_US)
         served_us, waited_us = self.broker.well_since_us, now_us() - since_us
-        is_late = waited_us > most_us + _SENT_WITHIN_US
+        is_late = now_us() > max(since_us + most_us, self.broker.full_us) + _SENT_WITHIN_US
         is_late &= served_us is not None and served_us <= since_us
         if is_late or waited_us < most_us // 2:
             self._wrong(
@@ -346,6 +415,9 @@ class DiskOutbox:
         if at > now or (self._oldest is not None and at < self._oldest):
             self._wrong(f"min_msg_time: {at} at {now}, after {self._oldest}")
         self._oldest = at
+        for message_id, (since, _) in self._since.items():
+            if since < at:
+                self._wrong(f"min_msg_time: {at}, and {message_id} waits since {since}")
 
     def _look_at_silence(self) -> None:
         """How far its messages have come is told again and again while the broker is there."""
@@ -358,7 +430,7 @@ class DiskOutbox:
     def _look_at_rest(self) -> None:
         """A broker that is there for long has taken all that waits, but for what it refuses."""
         since_us = self.broker.well_since_us
-        is_stuck = self._full is not None or self.breaks_after == 0 or self._refused
+        is_stuck = self._is_stuck or self._refused
         if since_us is not None and now_us() - since_us > _WAIT_MAX_US and not is_stuck:
             if self._waiting:
                 self._wrong(f"in the end: expected 0, observed {self._waiting} messages wait")

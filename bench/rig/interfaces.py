@@ -521,12 +521,12 @@ class Consumer(Protocol):
     async def until_crashed(self) -> None:
         """Wait until it has crashed, if it is to."""
 
-    async def fill(self, room: int) -> None:
-        """Let its application have room for so many effects and no more, until `make_room`."""
+    async def fill(self, room: int | None) -> None:
+        """Let its application have room for so many effects and no more; None: for all."""
         return None
 
-    async def make_room(self) -> None:
-        """Let its application have room for all effects."""
+    async def tamper(self) -> None:
+        """Let it start in vain, while its effects are not what it left."""
         return None
 
     async def lose_acks(self) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from fcntl import LOCK_EX, flock
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -10,8 +11,10 @@ from tempfile import mkdtemp
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from bench.capture import Record
+from bench.clock import until
 from bench.host.program import ConsumerDied
 from bench.inspection import consumer
 from bench.inspection.brought import Brought
@@ -37,7 +40,8 @@ from lns.store.inbox_store import (
 )
 
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
-_GONE, _BEFORE_ALL_US = "one that is gone", 1_234_567
+_GONE, _SILENT, _BEFORE_ALL_US = "one that is gone", "one that is silent", 4_234_567
+_DECIDED_WITHIN_US = 40_000_000
 CRASHES = ("effect", "commit", "ack")
 
 
@@ -76,7 +80,7 @@ class Lines:
         self._refuses = settings.refuses
         self._refusals = settings.refusals
         self._elsewhere = settings.elsewhere
-        self._path = folder / f"{settings.name}.jsonl"
+        self.path = folder / f"{settings.name}.jsonl"
         self._told_octets = 0
         self._had = 0
         self.room: int | None = None
@@ -86,9 +90,9 @@ class Lines:
         """Open the file, as a consumer does that starts."""
         self._had = 0
         if self._elsewhere:
-            self._lines = JsonLinesStream(self._path.open("ab", buffering=0), owned=True)
+            self._lines = JsonLinesStream(self.path.open("ab", buffering=0), owned=True)
         else:
-            self._lines = JsonLinesFile(self._path)
+            self._lines = JsonLinesFile(self.path)
 
     def give_up(self) -> None:
         """The consumer is gone, and with it what it had opened."""
@@ -138,7 +142,7 @@ class Lines:
 
     def _tell(self) -> None:
         """Write down the lines that are new."""
-        octets = self._path.read_bytes()[self._told_octets :]
+        octets = self.path.read_bytes()[self._told_octets :]
         self._told_octets += len(octets)
         for text in octets.splitlines():
             line = json_of(text.decode(errors="replace")) or {}
@@ -149,11 +153,11 @@ class Lines:
 
     def look_at_the_end(self) -> None:
         """Nothing has become of the file but what was told."""
-        if self._path.exists():
+        if self.path.exists():
             self._look("in the end")
 
     def _look(self, when: str) -> None:
-        octets = self._path.stat().st_size
+        octets = self.path.stat().st_size
         if octets != self._told_octets:
             due = self._told_octets
             self._found(f"{self._name}: effects {when}: expected {due} octets, observed {octets}")
@@ -183,6 +187,8 @@ class MemoryConsumer(Consumer):
         self._folder: Path | None = None
         self._lines: Lines | None = None
         self._min_msg_time = MinMsgTime(None, self._hear_retries)
+        self._retries = 0
+        self._store: InboxStore | None = None
         self.wire: ConsumerWire | None = None
         broker.expect(settings.name)
 
@@ -202,8 +208,9 @@ class MemoryConsumer(Consumer):
             self._lines.begin()
         except EffectUnavailable as error:
             raise ConsumerDied(f"consumer {self.settings.name} ended: {error}") from error
+        self._store = await self._opened()
         inbox = Inbox(
-            await self._opened(), self._lines, self.settings.detectors(self._oldest_said_us),
+            self._store, self._lines, self.settings.detectors(self._oldest_said_us),
             on_event=self._tell, utc_us=self._utc_us,
         )  # fmt: skip
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -232,15 +239,33 @@ class MemoryConsumer(Consumer):
         self._setup.case.fault("broker", "lose acknowledgements", consumer=name)
         self._broker.lose_acks(name)
 
-    async def fill(self, room: int) -> None:
+    async def fill(self, room: int | None) -> None:
         assert self._lines is not None, "it is started by the first act"
-        name = self.settings.name
-        self._setup.case.fault("consumer", "no room", consumer=name, room=room)
+        if room is not None:
+            name = self.settings.name
+            self._setup.case.fault("consumer", "no room", consumer=name, room=room)
         self._lines.room = room
 
-    async def make_room(self) -> None:
+    async def tamper(self) -> None:
         assert self._lines is not None, "it is started by the first act"
-        self._lines.room = None
+        path = self._lines.path
+        before = path.read_bytes()
+        for how in ("cut short", "in use"):
+            with path.open("r+b") as file:
+                if how == "in use":
+                    flock(file, LOCK_EX)
+                else:
+                    file.truncate(len(before) - 1)
+                await self._start_in_vain(how)
+            path.write_bytes(before)
+
+    async def _start_in_vain(self, how: str) -> None:
+        try:
+            await self.start()
+        except ConsumerDied:
+            return
+        self._find([f"{self.settings.name}: it starts though its effects are {how}"])
+        await self.kill()
 
     async def end(self) -> None:
         """The case is over: nothing has become of what the application had."""
@@ -254,13 +279,29 @@ class MemoryConsumer(Consumer):
         if self._folder is not None:
             rmtree(self._folder)
 
+    async def look_at_figures(self) -> None:
+        """What it tells of itself is what is in its store, and what waits for a decision."""
+        if self._inbox is None or self._store is None or self._books.is_blind:
+            return
+        seen, name = await self._inbox.figures(), self.settings.name
+        due, waiting = await figures_of(self._store), self._books.waiting(name)
+        counts = 0 if not self.settings.sequence else due.num_dup_msgs_rcvd
+        due = replace(due, waiting=waiting, num_dup_msgs_rcvd=counts)
+        if seen != due:
+            self._find([f"{name}: figures: expected {due}, observed {seen}"])
+
     async def redeliver(self) -> None:
+        name = self.settings.name
         if self._inbox is not None:
+            if self.wire is not None:
+                await until(lambda: not self._books.waiting(name), _DECIDED_WITHIN_US, TimeoutError)
             await self._inbox.settled()
+            if self._inbox.waiting:
+                self._find([f"{name}: settled, and {self._inbox.waiting} messages wait"])
         if self.wire is not None:
             self.wire.cut()
         else:
-            self._broker.redeliver(self.settings.name)
+            self._broker.redeliver(name)
 
     async def _stop(self) -> None:
         if self._running is not None:
@@ -374,25 +415,40 @@ class MemoryConsumer(Consumer):
         """The same, as the consumer reads what producers say of themselves, in three rounds.
 
         One of them is heard in the first and gone since: it counts for another round, and no more.
+        Another says nothing, or blanks. Who speaks again means what he said last, and a round in
+        which nobody speaks is none.
         """
         oldest_us, said = self._oldest_us(), self._min_msg_time
         if oldest_us is None:
             said.set(None)
             return said.oldest_us
         gone_us = min(oldest_us, said.oldest_us or oldest_us) - _BEFORE_ALL_US
-        there = ((_QUICKER, self._utc_us()), (_PRODUCER, oldest_us))
-        for number in range(3):
+        gone_us -= gone_us % 100_000
+        retry_us, self._retries = self.settings.retry_us, 0
+        before_us = (oldest_us - 2_000_000, oldest_us - 1_000_000, oldest_us)
+        for number, last_us in enumerate(before_us):
             said.next_round()
+            said.hear(topic_of(_SILENT), b" " * number)
             if number == 0:
-                said.hear(topic_of(_GONE), b"%d.%06d" % divmod(gone_us, 1_000_000))
-            for producer, at_us in there:
-                said.hear(topic_of(producer), statement(producer, at_us, self.settings.retry_us))
-                if number < 2 and said.oldest_us != gone_us:
-                    what = f"oldest message of all producers in round {number}"
-                    self._find([f"{what}: expected {gone_us} µs, observed {said.oldest_us}"])
+                said.hear(topic_of(_GONE), b"%d.%d" % divmod(gone_us // 100_000, 10))
+            said.hear(topic_of(_QUICKER), statement(_QUICKER, self._utc_us(), retry_us))
+            for at_us in (oldest_us - 3_000_000, last_us):
+                said.hear(topic_of(_PRODUCER), statement(_PRODUCER, at_us, retry_us))
+            self._expect_oldest(number, last_us if number == 2 else gone_us)
+        for number in (3, 4):
+            said.next_round()
+            self._expect_oldest(number, oldest_us)
+        if self._retries != 9:
+            self._find([f"how long producers try: expected to hear 9 times, {self._retries}"])
         return said.oldest_us
 
+    def _expect_oldest(self, number: int, due_us: int) -> None:
+        if (oldest_us := self._min_msg_time.oldest_us) != due_us:
+            what = f"oldest message of all producers in round {number}"
+            self._find([f"{what}: expected {due_us} µs, observed {oldest_us}"])
+
     def _hear_retries(self, topic: str, retry_us: int) -> None:
+        self._retries += 1
         due_us = self.settings.retry_us // 1_000_000 * 1_000_000
         if retry_us != due_us:
             self._find([f"how long {topic} tries: expected {due_us} µs, observed {retry_us}"])
@@ -405,6 +461,7 @@ def _figures(of: Figures) -> dict[str, int | None]:
     decided = {"inbox.accepted": accepted, "inbox.unreadable": unreadable}
     failed = {"inbox.parked": of.parked, "failed": of.tries_failed, "evicted": of.evicted}
     numbers = {"NumDupMsgsRcvd": of.num_dup_msgs_rcvd, "window_us": of.window_us}
+    numbers |= {"overruns": of.overruns}
     return {**decided, **ignored, **failed, **numbers}
 
 
@@ -487,6 +544,8 @@ class MemoryApplication(Application):
             self._outboxes.refuse(messages, lns)
 
     async def end(self) -> None:
+        for one in self._consumers.values():
+            await one.look_at_figures()
         for name, books in self._books.items():
             store = await self._store(name)
             seen = await figures_of(store)

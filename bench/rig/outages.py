@@ -1,7 +1,6 @@
 """What goes wrong with servers, store, broker and consumers, and with the wires between them."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ from bench.clock import VirtualTimeLoop, until
 from bench.device.interfaces import Sent
 from bench.host.program import ConsumerDied
 from bench.plan.needs import Item, needs
-from bench.rig.application import PUBLISHED
+from bench.rig.application import PUBLISHED, spelled
 from bench.rig.case_setup import LNS, CaseSetup, Injected, Named, which
 from bench.rig.interfaces import (
     DEFAULTS_US,
@@ -406,9 +405,18 @@ class Consumption:
         await self.setup.begin()
         await self._named(name).fill(room)
 
+    async def tamper_with_effects(self, name: str = CONSUMER) -> None:
+        """Let a consumer that does not run find its effects cut short, or in use.
+
+        It has to refuse them; then they are as before.
+        """
+        self.must_have("crash in a transaction")
+        self.setup.case.fault("consumer", "effects that are not its own", consumer=name)
+        await self._named(name).tamper()
+
     async def make_room(self, name: str = CONSUMER) -> None:
         """Let the application of a consumer have room for all effects again."""
-        await self._named(name).make_room()
+        await self._named(name).fill(None)
 
     async def lose_acks(self, name: str = CONSUMER) -> None:
         """Let the broker not hear what a consumer acknowledges, until `redeliver`."""
@@ -533,7 +541,7 @@ class Consumption:
         if partition is None and "partitionKey" in (properties or {}):
             del fields["partitionKey"]
         fields |= {"devEui": dev_eui, "payload": body}
-        fields["payload"] = body + "0" * (octets - len(json.dumps(fields)))
+        fields["payload"] = body + "0" * (octets - len(spelled(fields)))
         topic = f"lorawan/{PRODUCER}/{dev_eui}/up"
         await self._application.publish(topic, fields, properties, qos)
         return message

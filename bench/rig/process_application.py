@@ -20,7 +20,7 @@ from bench.clock import until
 from bench.host.lns_process import Mosquitto, Valkey
 from bench.host.program import LOOPBACK, ConsumerDied, Program, ProgramDied, Starter
 from bench.host.relay import Relay
-from bench.rig.application import PUBLISHED, STATUS_TOPIC, UP_TOPIC, Witness
+from bench.rig.application import PUBLISHED, STATUS_TOPIC, UP_TOPIC, Witness, spelled
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.rig.process_bench import ProcessBench, subfolder
@@ -70,7 +70,7 @@ class OwnBroker(Mosquitto):
 
     async def inject(self, topic: str, body: dict[str, object]) -> None:
         """Publish one message of the bench; BrokerLost."""
-        payload = json.dumps(body).encode()
+        payload = spelled(body)
         self._injected[topic, payload] += 1
         await self.post(topic, payload)
 

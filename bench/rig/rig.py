@@ -337,6 +337,7 @@ class Rig(Expectations):
     kill_consumer = verb("consumption", Consumption.kill_consumer)
     start_consumer = verb("consumption", Consumption.start_consumer)
     crash_consumer = verb("consumption", Consumption.crash_consumer)
+    tamper_with_effects = verb("consumption", Consumption.tamper_with_effects)
     fill_application = verb("consumption", Consumption.fill_application)
     make_room = verb("consumption", Consumption.make_room)
     lose_acks = verb("consumption", Consumption.lose_acks)

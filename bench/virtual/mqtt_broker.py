@@ -161,23 +161,18 @@ class Client:
         self._unanswered: list[str] = []
         self._brought: deque[int] = deque()
         self._to_say = bytearray()
-        self._heard_us = now_us()
-        self._is_heard = False
         self.answered_us: int | None = None
         self.login = Login("", True, 0)
         self.filters: dict[str, int] = {}
 
     def listen(self, *, listening: bool) -> None:
         loop = asyncio.get_running_loop()
-        self._is_heard = listening
         if listening:
-            self._heard_us = now_us()
             loop.add_reader(self._line, self._readable)
         else:
             loop.remove_reader(self._line)
 
     def leave(self) -> None:
-        self._look_at_silence()
         self.listen(listening=False)
         asyncio.get_running_loop().remove_writer(self._line)
         self._line.close()
@@ -226,7 +221,6 @@ class Client:
         if not octets:
             self._broker.without_a_word += bool(self._name)
             return self._broker.goodbye(self)
-        self._look_at_silence()
         self._said += octets
         try:
             said = list(packets(self._said))
@@ -291,13 +285,6 @@ class Client:
         self._say(_CONNACK << 4, bytes([known, 0, len(limit)]) + limit)
         if known:
             self._broker.resumed(self)
-
-    def _look_at_silence(self) -> None:
-        """3.1.2.10: a client says something within its keep alive; half as much more is allowed."""
-        silent_us, self._heard_us = now_us() - self._heard_us, now_us()
-        limit_s = self.login.keep_alive_s * 3 // 2
-        if self._is_heard and limit_s and silent_us > limit_s * 1_000_000:
-            self._broker.wrong(f"{self._name}: silent for {silent_us} us, not {limit_s} s at most")
 
     def _acknowledged(self, number: int) -> None:
         """4.6: in the order in which the messages came."""
@@ -386,9 +373,9 @@ class MqttBroker:
     a goodbye. `refusals`: so many of the next messages are refused, `refusals_on`: so many on a
     topic; `refused` is told the topic, `crowded` one of which two messages wait at a time.
     `receive_max`: so many may wait for their PUBACK (3.2.2.3.3), which comes `puback_us` after its
-    message; `full_us`: when last so many did. `well_since_us`: since when a client is here and is
-    served. `deserted`: how often one has left or has waited for less than `patience_us`;
-    `connections`: how many there were, `lost_us`: when the latest ended.
+    message; `full_us`: when last so many did, `deaf_us`: when it last was deaf. `well_since_us`:
+    since when a client is here and is served. `deserted`: how often one has left or has waited for
+    less than `patience_us`; `connections`: how many there were, `lost_us`: when the latest ended.
     """
 
     def __init__(
@@ -401,12 +388,12 @@ class MqttBroker:
         self.refusals_on: Counter[str] = Counter()
         self.refused: Callable[[str], None] = lambda topic: None
         self.crowded: Callable[[str], None] = lambda topic: None
-        self.greeted: Callable[[Login], None] = lambda login: None
+        self.greeted: Callable[[Client], None] = lambda client: None
         self.subscribed: Callable[[Client, str, int], None] = lambda client, asked, options: None
         self.resumed: Callable[[Client], None] = lambda client: None
         self.acknowledged: Callable[[Client, int], None] = lambda client, number: None
         self.left_by: Callable[[Client], None] = lambda client: None
-        self.full_us = self.without_a_word = 0
+        self.full_us = self.deaf_us = self.without_a_word = 0
         self.well_since_us: int | None = None
         self.deserted = 0
         self.connections = self.lost_us = 0
@@ -462,7 +449,7 @@ class MqttBroker:
             self.is_mute = False
             self.hang_up()
         if self._is_deaf:
-            self._is_deaf = False
+            self._is_deaf, self.deaf_us = False, now_us()
             for client in self._clients:
                 if client.is_gone:
                     self.deserted += self._is_early(client)
@@ -481,7 +468,7 @@ class MqttBroker:
         self._clients[client] = login.client
         self.connections += 1
         self.well_since_us = None if self.is_mute else now_us()
-        self.greeted(login)
+        self.greeted(client)
         return is_known
 
     def goodbye(self, client: Client) -> None:

@@ -38,8 +38,8 @@ _USER_PROPERTY = 0x26  # MQTT 5.0, 3.3.2.3.7
 class MqttConnection:
     """What is sent on one connection, its `wire`: `send` while there is `room`.
 
-    `acknowledged` is told the entries of every PUBACK, several at a time; `refused` those that the
-    broker did not take, with its words, before.
+    `acknowledged` is told the entries of every PUBACK, several at a time, or none where only what
+    was told made room; `refused` those that the broker did not take, with its words, before.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class MqttConnection:
         self._refused: list[tuple[Entry, str]] = []
         self._progress_us = 0
         self._reported: set[int] = set()
+        self._has_more_room = False
         self.wire = MqttSession(
             broker, client_id, patience, self._tell_answered, look=self._look_at_deadline
         )
@@ -103,11 +104,14 @@ class MqttConnection:
             self._tell_refused(refused)
         if acknowledged:
             self._progress_us, self.wire.useful = now_us(), True
+        if acknowledged or self._has_more_room:
+            self._has_more_room = False
             self._tell(acknowledged)
 
     def _published(self, client: Client, data: Any, mid: int, said: ReasonCode, more: Any) -> None:
         if mid in self._reported:
             self._reported.discard(mid)
+            self._has_more_room = True
             return  # a broker that lets nobody retain anything takes the messages
         if self.wire.is_lost or mid not in self._in_flight:
             return
@@ -461,9 +465,10 @@ class MqttSender:
                 log.info("%s takes messages on %s again", self._broker, entry.topic)
             if self._tell_acknowledged is not None:
                 self._tell_acknowledged(entry, self.waiting)
+        if entries:
+            self._tidy.set()
         if not self.waiting:
             self._empty.set()
-        self._tidy.set()
         self._send()
 
     def _send(self) -> None:
