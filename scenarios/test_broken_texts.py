@@ -116,6 +116,7 @@ SPELLINGS = {
     "lower case": lambda told: {name: told[name].lower() for name in ("FOpts", "FRMPayload")},
     "more fields": lambda told: {"more": {"than": "one"}},
     "more of how it was heard": lambda told: {"upinfo": told["upinfo"] | {"foff": 120}},
+    "an antenna below 0": lambda told: {"upinfo": told["upinfo"] | {"rctx": -1}},
     "before 1980": lambda told: {"upinfo": told["upinfo"] | {"gpstime": -1}},
     "to the hertz": lambda told: {"Freq": told["Freq"] + 1},
 }
@@ -179,6 +180,7 @@ UNREADABLE = {
     "a report of before all time": '{"msgtype":"dntxed","diid":1,"DevEui":"::1","DR":5,"Freq":1,'
     '"xtime":-1}',
     "proprietary, without a frame": '{"msgtype":"propdf"}',
+    "proprietary, and a number": '{"msgtype":"propdf","FRMPayload":7,"DR":5,"Freq":868100000}',
 }
 USELESS = {
     "a name nobody knows": '{"msgtype":"runcmd"}',

@@ -298,6 +298,29 @@ async def test_a_session_that_nobody_has_sent_in_is_not_spoken_to(rig):
     rig.expect_downlink(device, b"on", port=8, window="C")
 
 
+async def test_what_waits_for_the_air_goes_in_the_session_that_is_used_by_then(rig):
+    """Its first frame comes too late for an answer, while the downlink before is on the air."""
+    device = rig.provision("listening", activation="otaa", lorawan="1.0.3", device_class="C")
+    rig.only("west")
+    join = await device.join()
+    before = await device.send()
+    rejoin = await rig.craft_join(device, dev_nonce=777)
+    await rig.say(rig.told(rejoin, by="west"), by="west")
+    await rig.wait(seconds(7))
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[-1]
+    frame = crafted.data(device.dev_eui, dev_addr, keys, 0, session=device.session.number + 1)
+    rig.announce(frame)
+    text = rig.told(frame, by="west")
+    await rig.wait(seconds(2))
+    for number in range(2):
+        await rig.queue_downlink(device, payload=bytes([number]) * 50, port=8)
+    await rig.wait(seconds(1))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(7))
+    for one in (join, before, rejoin, frame):
+        rig.expect(one, FIRST, first="west")
+
+
 @pytest.mark.fault("store", "cut")
 async def test_a_join_that_was_not_kept_takes_no_room(rig):
     """Eight sessions wait for their first frame, and the oldest of them is not given up for it.

@@ -14,7 +14,8 @@ ACK_US = 8_000_000
 """How long a device of class C has for its acknowledgement (RP002, CLASS_C_RESP_TIMEOUT)."""
 REPORT_US = 3_000_000
 """How long a station has to report a downlink that asks for no acknowledgement."""
-_ACK_EARLY_US = 500_000
+_EARLY_US, _QUIET_EARLY_US = 500_000, 20_000
+"""How much sooner it may be sent once more, and how much so on a quiet host."""
 _FREE_US = 15_000
 """How soon after the one before what waits is handed over, on a quiet host."""
 _TOLD_BEFORE_US = 20_000
@@ -35,6 +36,8 @@ class ClassC:
 
     name_of: Callable[[str], str]
     accepted_by: dict[tuple[str, str], str] = field(default_factory=dict)
+    accepted_in: dict[tuple[str, str], str] = field(default_factory=dict)
+    """In which session that was: its DevAddr."""
     told_by: dict[tuple[str, str], int] = field(default_factory=dict)
     unproven_us: dict[str, int] = field(default_factory=dict)
     sent: dict[str, tuple[int, Wanted | None]] = field(default_factory=dict)
@@ -47,6 +50,10 @@ class ClassC:
     """For which device each station was handed which octets."""
     over_us: dict[tuple[str, str], int] = field(default_factory=dict)
     """Until when each station sends to a device, be it an accept or a frame of any session."""
+
+    @property
+    def _early_us(self) -> int:
+        return _QUIET_EARLY_US if self.is_quiet else _EARLY_US
 
     def hand_over(self, station: str, pdu: str, dev_eui: str) -> None:
         """A station was handed a downlink."""
@@ -76,6 +83,14 @@ class ClassC:
         is_new = event.get("status") == "NonDuplicate" and "reason" not in event
         if is_new and "dev_eui" in event:
             self.accepted_by[event.get("lns", ""), event["dev_eui"]] = event["station"]
+            if "dev_addr" in event:
+                self.accepted_in[event.get("lns", ""), event["dev_eui"]] = event["dev_addr"]
+
+    def spoken_to(self, frame: DataFrame | None, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        """Whether a downlink is of the session that the device was heard in last."""
+        due = {dev_addr for (_, of), dev_addr in self.accepted_in.items() if of == dev_eui}
+        if frame is not None and due and frame.dev_addr not in due:
+            yield check.wrong("DevAddr", " or ".join(sorted(due)), frame.dev_addr)
 
     def through(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         """Whether a downlink goes where the device was heard last."""
@@ -91,7 +106,7 @@ class ClassC:
     ) -> Iterator[Found]:
         """Whether the device had no time to acknowledge what came before."""
         before_us = self.unproven_us.get(dev_eui)
-        if before_us is not None and event["t_us"] - before_us < ACK_US - _ACK_EARLY_US:
+        if before_us is not None and event["t_us"] - before_us < ACK_US - self._early_us:
             after_ms = (event["t_us"] - before_us) // 1000
             due = f"{ACK_US // 1000} ms after one that is to be acknowledged"
             yield check.wrong("time", due, f"{after_ms} ms")
@@ -131,7 +146,7 @@ class ClassC:
             return
         due_us = ACK_US if sent.confirmed else REPORT_US
         after_us = event["t_us"] - before_us
-        if abs(after_us - due_us) > _ACK_EARLY_US and after_us < 2 * due_us:
+        if not -self._early_us <= after_us - due_us <= _EARLY_US and after_us < 2 * due_us:
             due = f"{due_us // 1000} ms after the one before"
             yield check.wrong("time", due, f"{after_us // 1000} ms")
 

@@ -310,6 +310,7 @@ class Inspector:
                 yield from self._class_c.again(event, device, sent, check)
                 yield from self._class_c.interrupted(event, device.dev_eui, check)
                 yield from self._class_c.through(event, device.dev_eui, check)
+                yield from self._class_c.spoken_to(frame, device.dev_eui, check)
                 yield from self._class_c.too_soon(event, frame, device.dev_eui, check)
             return
         heard = self._heard.get((station, told["xtime"]), [])

@@ -5,6 +5,7 @@ import pytest
 from bench.inspection.class_c import ACK_US, REPORT_US, ClassC, is_quiet
 from bench.inspection.downlink import KnownDevice, Wanted
 from bench.verdict.owner import Scrutiny
+from bench.virtual.lorawan.air_interface import read_data
 
 CHECK = Scrutiny(rule="dnmsg", of="dnmsg", t_us=0)
 DEV_EUI = "70B3D57ED0000001"
@@ -81,3 +82,13 @@ def test_nobody_is_spoken_to_before_what_he_hears_is_over(is_quiet: bool, early_
 )
 def test_only_without_faults_and_hosts_time_is_exact(event: dict[str, str], quiet: bool) -> None:
     assert is_quiet([{"kind": "case.begin", "rig": "simulated"}, event]) is quiet
+
+
+def test_a_device_is_spoken_to_in_the_session_that_it_was_heard_in() -> None:
+    books = ClassC(lambda eui: eui)
+    frame = read_data(bytes.fromhex("60010000262003000A0B0C0D"))
+    accepted = {"status": "NonDuplicate", "dev_eui": DEV_EUI, "station": "west"}
+    assert list(books.spoken_to(frame, DEV_EUI, CHECK)) == []
+    for lns, dev_addr, wrong in (("a", "26000001", 0), ("a", "26000002", 1), ("b", "26000001", 0)):
+        books.outcome({**accepted, "lns": lns, "dev_addr": dev_addr})
+        assert len(list(books.spoken_to(frame, DEV_EUI, CHECK))) == wrong
