@@ -213,17 +213,25 @@ async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, in_a_
     """Of three ids, keys and numbers the oldest each, which then is new before its time."""
     if in_a_file:
         rig.keep_on_disk()
-    rig.consumer(keys=True, entries_max=2)
+    rig.consumer(keys=True, window=seconds(20), entries_max=2)
     ids = [await rig.inject(rig.alpha, key=key) for key in "klm"]
+    await rig.wait(seconds(1))
     for one in reversed(ids):
         await rig.inject(rig.alpha, message_id=one.message_id)
     keys = [await rig.inject(rig.alpha, key=key) for key in "mlk"]
     devices = rig.alpha, rig.bravo, rig.charlie
     numbers = [await rig.inject(one, number=5) for one in (*devices, *reversed(devices))]
+    await rig.wait(seconds(20))
+    after = [await rig.inject(rig.alpha)]  # with it all that was before has left
+    for _ in range(2):
+        await rig.wait(seconds(1))
+        after.append(await rig.inject(rig.bravo))
+    await rig.inject(rig.bravo, message_id=after[1].message_id)
     rig.expect_effects(ids[0], 2)
-    for message in (*ids[1:], keys[2], *numbers[:3], numbers[5]):
+    for message in (*ids[1:], keys[2], *numbers[:3], numbers[5], *after):
         rig.expect_effects(message)
-    for by, known in (("window", ids[1:]), ("key", keys[:2]), ("sequence", numbers[3:5])):
+    known_by = ("window", [*ids[1:], after[1]]), ("key", keys[:2]), ("sequence", numbers[3:5])
+    for by, known in known_by:
         for message in known:
             rig.expect_ignored(message, by=by)
 
@@ -244,6 +252,18 @@ async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, in_a_file
     rig.expect_effects(again, 2)
     for message in once:
         rig.expect_effects(message)
+
+
+@IN_A_FILE
+async def test_what_is_put_aside_and_comes_again_at_once_waits_no_more(rig, in_a_file):
+    """It waited behind the one whose fifth try failed: its own is the first that does not."""
+    if in_a_file:
+        rig.keep_on_disk()
+    rig.consumer(refuses="x", refusals=5, sequence=False)
+    refused = await rig.inject(rig.alpha, message_id="x")
+    await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(30))
+    rig.expect_effects(refused)
 
 
 async def test_what_failed_five_times_waits_in_the_file_until_it_succeeds(rig):

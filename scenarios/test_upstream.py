@@ -8,7 +8,17 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, ELSEWHERE, FIRST, OVER, REFUSED_AGAIN, TOO_LATE
+from scenarios.words import (
+    AGAIN,
+    COPY,
+    ELSEWHERE,
+    EXPIRED,
+    FIRST,
+    OVER,
+    REFUSED,
+    REFUSED_AGAIN,
+    TOO_LATE,
+)
 
 pytestmark = pytest.mark.requires("slow application")
 
@@ -225,3 +235,24 @@ async def test_what_the_application_had_not_taken_is_new_after_a_restart(rig, fr
         rig.expect(frame, LOST + FIRST, lost="west", first="west")
     rig.expect(before, FIRST, first="west")
     rig.expect_downlink(device, b"on", port=8, window="C")
+
+
+@pytest.mark.requires("virtual time")
+async def test_other_bytes_of_a_counter_that_was_taken_back_have_another_name(rig):
+    """The status in the first ones was told, and the application did not take the rest."""
+    device = rig.provision("telling", f_cnt=10, relaxed_f_cnt=False)
+    await rig.start()
+    rig.delay_upstream(seconds(1), messages=2)
+    await rig.meanwhile(milliseconds(1_500), rig.refuse_upstream)
+    lost = await hear(rig, device, "west", payload=b"one", f_opts=b"\x06\xfe\x05")
+    facts = {"f_cnt": 10, "payload": b"two", "f_opts": b"\x06\xff\x06", "confirmed": True}
+    other = await hear(rig, device, "west", **facts, after=seconds(61))
+    await tell(rig, other, "east")
+    await rig.wait(seconds(3))
+    rig.expect(lost, REFUSED, refused="west")
+    rig.expect(other, FIRST + EXPIRED, first="west", again="east")
+    rig.expect_status(device, times=2)
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-10"
+    name = f"{key}.{other.phy[-4:].hex().upper()}"
+    for station in ("west", "east"):
+        rig.expect_upstream(other, through=station, removeDuplicatesKey=name)

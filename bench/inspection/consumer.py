@@ -7,6 +7,7 @@ key), with nothing of the consumer but its settings and what it was brought.
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import TypeVar
 
 from bench.inspection.brought import Brought
@@ -14,6 +15,8 @@ from bench.verdict.owner import Found, Owner, told
 
 FIRST_WAIT_US, WAIT_MAX_US = 100_000, 10_000_000
 """How long an effect that failed is not tried again: twice as long after each failure."""
+TRIES_MAX = 5
+"""After so many failures a message is put aside, and the same one may be behind it."""
 AGAIN_US = 100_000, 500_000
 """How long an application that has no room is left alone at least, and at most."""
 REFUSED, REASON_MAX = "Refused", 1_000
@@ -53,7 +56,7 @@ class ConsumerBooks:
     """What the consumers of one store were brought and have decided, and what follows from that.
 
     `is_blind`: one of them ended with decisions that it had kept and not told. `entries_max` ids,
-    streams and keys each are remembered, of which none is over while there are more.
+    streams and keys each are remembered; where that is few, each decision has its own time.
     """
 
     is_blind: bool = False
@@ -124,7 +127,7 @@ class ConsumerBooks:
                     f"{consumer}: {message_id}: expected {AGAIN_US[0]} to {AGAIN_US[1]} µs from no"
                     f" room to the next try, observed {now_us - since_us} µs"
                 )
-        elif failures and waited_us != wait_us:
+        elif 0 < failures < TRIES_MAX and waited_us != wait_us:
             yield (
                 f"{consumer}: {message_id}: expected {wait_us} µs from failure {failures} to the"
                 f" next try, observed {waited_us} µs"
@@ -162,6 +165,10 @@ class ConsumerBooks:
         if kind == "inbox.accepted":
             yield from self._accepted(rules, said, now_us, name)
             yield from self._effect(rules, said, body, name)
+        if len(self._ids) >= (self.entries_max or inf):
+            window_us = rules.window_us or 0
+            known = self._ids.items()
+            self._ids = {name: mark for name, mark in known if now_us - mark[0] < window_us}
 
     def _next(self, where: tuple[str, object], said: Said) -> Brought | None:
         """Which message a decision is on: the first of its topic, or the first of one QoS."""

@@ -152,6 +152,7 @@ AS_REGION_SAYS = Listening()
 
 
 COPIED_MAX = 16  # counters whose copies are counted: more than come while a copy is on its way
+TAKEN_BACK_MAX = 8  # frames that were taken back and keep their names
 
 
 FCnt = Annotated[int, Meta(ge=0, le=F_CNT_MAX)]
@@ -181,7 +182,8 @@ class Session(Struct, kw_only=True, gc=False):
     are those of a `Counter`. `f_cnt_down` is the next one to use. `resubmissions` counts the
     repeated answers per counter value and is emptied when the counter advances. `copies` counts
     the copies that went up, of the last counter values that had any, so that each has its own id.
-    `knows_dwell_times`: the device has confirmed those of its region.
+    `knows_dwell_times`: the device has confirmed those of its region. `taken_back` has the last
+    frames that were, by their MIC, with life and counter: other bytes have another name.
     `listening` and `more_channels_hz` are what the join accept of this session said, whatever the
     record says by now.
 
@@ -211,6 +213,7 @@ class Session(Struct, kw_only=True, gc=False):
     heard: int | None = None
     heard_life: int = 0
     under_way: dict[Mic, Before] = msgspec.field(default_factory=dict)
+    taken_back: dict[Mic, tuple[Count, FCnt]] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # One that was kept before lives had numbers of their own.
@@ -255,7 +258,13 @@ class Session(Struct, kw_only=True, gc=False):
         is_newer = standing(self, f_cnt) in _AHEAD
         self.take((gone_on if is_newer else begun_again)(self, f_cnt, mic), owner)
         self.heard, self.heard_life = f_cnt, self.life
-        return Lived(self.life)
+        return self.lived(f_cnt, mic)
+
+    def lived(self, f_cnt: int, mic: Mic) -> Lived:
+        """Which frame of the newest life this is, whatever others were taken back."""
+        name = self.life, f_cnt
+        is_taken = any(its == name and other != mic for other, its in self.taken_back.items())
+        return Lived(self.life, odd=is_taken)
 
     def learn(self, counter: Counter, owner: str | None) -> None:
         """Know what all servers together know; what this one knows better stays."""
@@ -310,8 +319,14 @@ class Session(Struct, kw_only=True, gc=False):
     def step_back(self, before: "Before") -> None:
         """Undo `advance`: all of the up counter is as in `before`; FCntDown only goes on.
 
-        A life that began keeps its number to itself only if something was sent up in it.
+        A life that began keeps its number to itself only if something was sent up in it, and a
+        frame its name: it may be on its way up yet.
         """
+        f_cnt_up, mic = self.f_cnt_up, self.mic
+        if f_cnt_up is not None and mic is not None and not self.lived(f_cnt_up, mic).odd:
+            others = [one for one in self.taken_back.items() if one[0] != mic]
+            newest = mic, (self.life, f_cnt_up)
+            self.taken_back = dict([*others[1 - TAKEN_BACK_MAX :], newest])
         self.take(before.counter, before.owner)
         self.resubmissions = before.resubmissions
         self.heard, self.heard_life = before.heard, before.heard_life

@@ -108,7 +108,9 @@ class Facts(Struct, frozen=True, gc=False):
             return self.lived
         session = self.match.session
         is_newest = session.f_cnt_up == self.match.f_cnt and session.mic in (None, self.key.mic)
-        return Lived(session.life, odd=not is_newest)
+        if not is_newest:
+            return Lived(session.life, odd=True)
+        return session.lived(self.match.f_cnt, self.key.mic)
 
     @property
     def ends_here(self) -> bool:

@@ -100,6 +100,10 @@ def test_all_messages_of_a_frame_have_one_key_and_no_other_frame_has_it() -> Non
     other = body(messageId=odd, removeDuplicatesKey=odd)
     assert fields(names.compare(other, [heard()], CHECK)) == ["removeDuplicatesKey"]
     assert fields(names.compare(body(), [heard(b"ho")], CHECK)) == ["removeDuplicatesKey"]
+    assert fields(names.compare(body(unverified=True), [heard(b"ho")], CHECK)) == []
+    both, said = [heard(), heard(b"ho")], body(payload=b"ho".hex())
+    assert fields(names.compare(said, both, CHECK)) == ["removeDuplicatesKey"]
+    assert fields(names.compare(body(payload=b"ha".hex()), both, CHECK)) == []
 
 
 @pytest.mark.parametrize(

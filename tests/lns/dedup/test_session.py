@@ -149,7 +149,26 @@ def test_a_step_back_undoes_an_advance_but_never_a_downlink_counter(session: Ses
     session.advance(0, MIC)
     session.take_f_cnt_down()
     session.step_back(before)
-    assert session == structs.replace(as_it_was, f_cnt_down=1)
+    assert session == structs.replace(as_it_was, f_cnt_down=1, taken_back={MIC: (1, 0)})
+
+
+def test_a_frame_that_was_taken_back_keeps_its_name(session: Session) -> None:
+    """Its message may be there yet. Other bytes of its counter have another name, taken back too;
+    of many the oldest is forgotten.
+    """
+    before, other = session.before(), Mic("00000000")
+    for mic, odd in ((MIC, False), (other, True), (MIC, False)):
+        assert session.advance(7, mic) == Lived(0, odd=odd)
+        session.step_back(before)
+    kept = session.snapshot()
+    session.under_way[MIC] = before
+    assert kept.taken_back == {MIC: (0, 7)}
+    for f_cnt in range(8, 16):
+        session.advance(f_cnt, Mic(f"{f_cnt:08X}"))
+        session.step_back(before)
+    assert len(session.taken_back) == 8
+    assert session.advance(7, other) == Lived(0)
+    assert kept.advance(7, other) == Lived(0, odd=True)
 
 
 def test_a_counter_that_continues_a_former_life_goes_back_to_it(session: Session) -> None:
