@@ -69,6 +69,7 @@ async def take(
 Note = Callable[[str, Mapping[str, object]], None]
 
 _WAITING_MAX = 256
+_BACKLOG = 100
 
 
 class Relay:
@@ -91,7 +92,7 @@ class Relay:
         self._passing = asyncio.Event()
         self._passing.set()
         self._asked: asyncio.Future[None] | None = None
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._reserved: socket.socket | None = None
         self._open: set[Connection] = set()
         self._serving: set[asyncio.Task[None]] = set()
@@ -99,14 +100,13 @@ class Relay:
     async def start(self) -> "Relay":
         # Keeps the port while nobody listens on it: whoever connects then is refused.
         self._reserved = _bound(self.port)
-        await self._listen()
+        self._listen()
         return self
 
     async def stop(self) -> None:
         self._refuse()
         self._end_all()
         self._passing.set()
-        await asyncio.sleep(0)  # a client that was just accepted begins, and is ended at once
         if self._serving:
             await asyncio.wait(self._serving)
         if self._reserved is not None:
@@ -159,8 +159,8 @@ class Relay:
                 way.swallowed = False
                 self._end_all()
         self._passing.set()
-        if self._server is None and self._reserved is not None:
-            await self._listen()
+        if self._listener is None and self._reserved is not None:
+            self._listen()
         for fault in ("cut", "swallow", "hold"):
             self._end(fault)
 
@@ -186,32 +186,40 @@ class Relay:
     def _told(self, fault: str, detail: dict[str, object]) -> dict[str, object]:
         return {"seam": self.name, "fault": fault, "origin": "injected", "detail": detail}
 
-    async def _listen(self) -> None:
-        listener = _bound(self.port)
-        self._server = await asyncio.start_server(self._accept, sock=listener)
+    def _listen(self) -> None:
+        listener = self._listener = _bound(self.port)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+        asyncio.get_running_loop().add_reader(listener, self._take, listener)
+
+    def _take(self, listener: socket.socket) -> None:
+        # Not asyncio.start_server: of who connects while that ends, nobody closes the socket.
+        with suppress(OSError):
+            client, _ = listener.accept()
+            client.setblocking(False)
+            task = asyncio.create_task(self._accept(client))
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
 
     def _refuse(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listener is not None:
+            asyncio.get_running_loop().remove_reader(self._listener)
+            self._listener.close()
+            self._listener = None
 
     def _end_all(self) -> None:
         for connection in list(self._open):
             connection.abort()
 
-    async def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
+    async def _accept(self, line: socket.socket) -> None:
         self.connections += 1
+        reader, client = await asyncio.open_connection(sock=line)
         try:
             from_server, server = await asyncio.open_connection(*self._to)
         except OSError:
             client.transport.abort()
         else:
             await self._serve(reader, from_server, Connection(client, server))
-        finally:
-            self._serving.discard(task)
 
     async def _serve(
         self,
@@ -220,7 +228,7 @@ class Relay:
         connection: Connection,
     ) -> None:
         self._open.add(connection)
-        if self._server is None:  # cut while the other side was being reached
+        if self._listener is None:  # cut while the other side was being reached
             connection.abort()
         try:
             async with asyncio.TaskGroup() as tasks:

@@ -1,6 +1,8 @@
 """A wire that goes wrong."""
 
 import asyncio
+import gc
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
@@ -208,3 +210,26 @@ def test_what_was_asked_arrives_and_no_answer_comes_back() -> None:
 
     told = [(kind, fields["fault"]) for kind, fields in play(scenario).told]
     assert told == [("fault.begin", "hold"), ("fault.end", "hold")]
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_of_who_connects_in_the_moment_of_its_end_nothing_is_left(turns: int) -> None:
+    """However far its connection has come: the socket is closed, and no task goes on."""
+
+    async def main() -> list[asyncio.Task[object]]:
+        async with asyncio.timeout(PATIENCE_S):
+            server = await asyncio.start_server(lambda *ends: ends[1].close(), "127.0.0.1", 0)
+            relay = Relay("127.0.0.1", server.sockets[0].getsockname()[1])
+            before = asyncio.all_tasks()
+            await relay.start()
+            with socket.create_connection(("127.0.0.1", relay.port)):
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await relay.stop()
+                left = [task for task in asyncio.all_tasks() - before if "relay" in repr(task)]
+            server.close()
+            await server.wait_closed()
+            return left
+
+    assert asyncio.run(main()) == []
+    gc.collect()  # a socket that is not closed is told now
