@@ -102,6 +102,16 @@ async def test_an_effect_that_always_fails_is_put_aside(rig):
 
 
 @pytest.mark.requires("crash in a transaction")
+async def test_what_is_put_aside_stays_so_while_it_fails_again(rig):
+    """A person still finds it, until it has had its effect."""
+    rig.consumer(refuses="x")
+    refused = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(30))
+    await rig.inject(rig.alpha, message_id="x")
+    rig.expect_effects(refused, 0)
+
+
+@pytest.mark.requires("crash in a transaction")
 async def test_what_is_put_aside_keeps_all_that_names_it(rig):
     """A person may want to have its effect after all: with number, key, partition and body."""
     rig.consumer(refuses="x", keys=True, partitioned=True)
@@ -339,12 +349,17 @@ async def test_a_message_may_be_named_by_its_user_properties(rig):
 
 
 @pytest.mark.requires("user properties")
-async def test_a_message_without_an_id_is_nobodys(rig):
-    """Neither body nor user properties name one: what comes behind it is taken as ever."""
+async def test_a_message_without_a_right_name_is_nobodys(rig):
+    """None, or one that nobody can read: what comes behind it is taken as ever."""
     rig.consumer()
     unnamed = await rig.inject(rig.alpha, number=1, properties={"messageId": ""})
     after = await rig.inject(rig.alpha, number=1)
-    rig.expect_effects(unnamed, 0)
+    for message in (
+        unnamed,
+        await rig.inject(rig.alpha, properties={"sequenceNumber": "first"}),
+        await rig.inject(rig.alpha, message_id="y", properties={"messageId": "y" * 257}),
+    ):
+        rig.expect_effects(message, 0)
     rig.expect_effects(after)
 
 
