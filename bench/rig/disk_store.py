@@ -9,7 +9,7 @@ from weakref import finalize
 
 from bench.host.lns_process import toml_text
 from bench.rig.disk_outbox import memory_of_this_host, seize
-from lns.config import Config, load
+from lns.config import Config, ConfigError, load
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
 from lns.store.sqlite import SqliteStore
@@ -63,11 +63,14 @@ class DiskStore:
     def configured(
         self, settings: Mapping[str, object], devices: Sequence[Mapping[str, object]]
     ) -> Config:
-        """What a server reads of its configuration."""
+        """What a server reads of its configuration; ConfigError names files, and no folder."""
         lns = self._path.with_name("lns.toml")
         lns.write_text(toml_text(settings), "utf-8")
         lns.with_name("devices.toml").write_text(toml_text({"device": devices}), "utf-8")
-        return load(lns)
+        try:
+            return load(lns)
+        except ConfigError as error:  # the folder has another name in each run
+            raise ConfigError(str(error).replace(f"{lns.parent}/", "")) from None
 
     def fill(self, after: int = 0) -> None:
         """Let nothing more be written than so many writes, until `free`."""

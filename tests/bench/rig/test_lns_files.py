@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from bench.host.lns_process import device_tables, toml_text
+from bench.rig.disk_store import DiskStore
 from bench.rig.provisioning import provision
-from lns.config import load_devices
+from lns.config import ConfigError, load_devices
 from lns.dedup.strategy import Strategy
 
 FACTS = [
@@ -28,3 +29,13 @@ def test_the_network_server_reads_the_device_that_was_written(
         if name != "name":
             assert getattr(read, name) == getattr(record, name), name
     assert record.name in read.name
+
+
+def test_a_mistake_in_what_a_server_reads_is_told_alike_in_every_run() -> None:
+    settings = {"lns": {"id": "lns-a", "listen": "nowhere"}}
+    said = []
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=r"^lns\.toml:3: lns\.listen: ") as found:
+            DiskStore().configured(settings, [])
+        said.append(str(found.value))
+    assert said[0] == said[1]
