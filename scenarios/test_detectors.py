@@ -83,10 +83,10 @@ async def test_traffic_within_the_window_lets_go_of_nothing(rig):
 @pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("after_s", [20, 30])
 async def test_what_the_window_is_over_for_is_forgotten_at_once(rig, after_s):
-    """The next message lets go of all ids that are over, and not only of its share."""
-    rig.consumer(window=SHORT)
-    for _ in range(12):
-        await rig.inject(rig.alpha)
+    """The next message lets go of all ids and keys that are over, and not only of its share."""
+    rig.consumer(window=SHORT, keys=True, retention=SHORT, retry=0, network=0)
+    for number in range(12):
+        await rig.inject(rig.alpha, key=f"k{number}")
     await publish_at(rig, after_s)
     rig.expect_effects(X)
 

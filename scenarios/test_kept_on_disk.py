@@ -288,12 +288,14 @@ async def test_what_a_consumer_cannot_take_stays_with_the_broker(rig):
     rig.keep_on_disk()
     rig.consumer()
     await rig.fill_application()
-    for number in range(1, 211):
+    for number in range(1, 216):
         await rig.inject(rig.alpha, number=number)
     await rig.wait(seconds(60))
+    await rig.fill_application(5)
+    await rig.wait(seconds(10))
     await rig.make_room()
     await rig.wait(seconds(2))
-    last = await rig.inject(rig.alpha, number=211)
+    last = await rig.inject(rig.alpha, number=216)
     rig.expect_effects(last)
     rig.expect_ignored(last, by="sequence", times=0)
 
@@ -305,19 +307,19 @@ async def test_a_consumer_finds_its_broker_again_and_what_it_did_not_acknowledge
     rig.keep_on_disk()
     rig.consumer(keys=True, knows_oldest=True)
     messages = [
-        await rig.inject(rig.alpha, number=1, properties={"removeDuplicatesKey": "k"}),
-        await rig.inject(rig.alpha, properties={"partitionKey": "p"}, qos=0),
+        await rig.inject(rig.alpha, number=5, properties={"removeDuplicatesKey": "k"}),
+        await rig.inject(rig.alpha, number=2, properties={"partitionKey": "p"}, qos=0),
     ]
     await rig.wait(seconds(50))
     await rig.lose_acks()
-    again = await rig.inject(rig.alpha, number=2)
+    again = await rig.inject(rig.alpha, number=6)
     await rig.redeliver()
     await rig.wait(seconds(5))
     await rig.stop_broker()
     await rig.wait(seconds(5))
     await rig.start_broker()
     await rig.wait(seconds(20))
-    messages.append(await rig.inject(rig.alpha, number=3))
+    messages.append(await rig.inject(rig.alpha, number=7))
     await rig.wait(seconds(1))
     for message in (*messages, again):
         rig.expect_effects(message)

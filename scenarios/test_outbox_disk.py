@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.clock import minutes, seconds
+from bench.clock import seconds
 from scenarios.delivering import delivered, expect_in_order
-from scenarios.words import FIRST, REFUSED
+from scenarios.words import REFUSED
 
 pytestmark = [pytest.mark.requires("outbox"), pytest.mark.requires("virtual time")]
 
@@ -109,23 +109,3 @@ async def test_a_broker_that_is_there_for_a_moment_is_tried_later_each_time(rig)
         await rig.wait(seconds(wait_s))
     uplinks.append(await delivered(rig))
     expect_in_order(rig, uplinks)
-
-
-@pytest.mark.fault("broker", "message refused")
-async def test_what_is_refused_makes_room_for_what_waits_behind_the_others(rig):
-    """Three wait for the broker at a time; the fourth goes when one of them is answered at all."""
-    rig.consumer()
-    rig.only("west")
-    devices = [rig.provision(name) for name in ("fourth", "fifth", "sixth")]
-    devices = [rig.alpha, rig.charlie, *devices]
-    before = [await device.send(confirmed=True) for device in devices]
-    await rig.until_published(before[-1])
-    await rig.delay_pubacks(seconds(8))
-    await rig.refuse_messages(1, of=rig.alpha)
-    uplinks = [await device.send(confirmed=True) for device in devices]
-    await rig.wait(minutes(3))
-    await rig.find_broker()
-    for uplink in (*before, *uplinks):
-        rig.expect(uplink, FIRST, first="west")
-        rig.expect_reply(uplink)
-        rig.expect_effects(uplink)

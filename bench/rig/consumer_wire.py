@@ -165,6 +165,8 @@ class ConsumerWire:
         if number in self._on_the_way:
             self._told += 1
             self._on_the_way.pop(number)()
+            if self._told > self._done:
+                self._wrong(f"{self._done} acknowledged", self._told)
 
     def _hear(self, topic: str, payload: bytes) -> None:
         self._heard.append((topic, payload))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from fcntl import LOCK_EX, flock
+from fcntl import LOCK_SH, flock
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
@@ -218,6 +218,7 @@ class MemoryConsumer(Consumer):
         await begun
 
     async def kill(self) -> None:
+        await self.look_at_figures()
         if self.wire is not None:
             self.wire.cut()
         self._broker.disconnect(self.settings.name)
@@ -253,7 +254,7 @@ class MemoryConsumer(Consumer):
         for how in ("cut short", "in use"):
             with path.open("r+b") as file:
                 if how == "in use":
-                    flock(file, LOCK_EX)
+                    flock(file, LOCK_SH)
                 else:
                     file.truncate(len(before) - 1)
                 await self._start_in_vain(how)
