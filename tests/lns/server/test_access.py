@@ -10,6 +10,7 @@ LISTED = Access(stations=frozenset({WEST}))
 TOKENS = Access(tokens={WEST: "Bearer a", EAST: "Bearer b"})
 CERTIFICATES = Access(certificates=True)
 ANY_STATION = Access(certificates=True, any_station=True)
+LISTED_TOKENS = Access(stations=frozenset({WEST}), tokens={WEST: "Bearer a", EAST: "Bearer b"})
 NO_NAME = Refusal(403, "the client certificate names no station: it needs an EUI as its CN")
 NO_CLIENT = Refusal(403, "the client certificate is not made for clients")
 ANOTHER = Refusal(403, "the client certificate is another station's")
@@ -34,6 +35,9 @@ def showing(name: str, *, for_clients: bool = True) -> Shown:
         (TOKENS, WEST, Shown(), Refusal(401, "no Authorization header")),
         (TOKENS, Eui("0" * 16), Shown("Bearer a"), Refusal(401, "wrong token")),
         (TOKENS, Eui("0" * 16), Shown(""), Refusal(401, "wrong token")),
+        (LISTED_TOKENS, WEST, Shown("Bearer a"), None),
+        (LISTED_TOKENS, EAST, Shown("Bearer b"), Refusal(403, "not in the list of stations")),
+        (Access(tokens={WEST: ""}), WEST, Shown(""), Refusal(401, "wrong token")),
         (CERTIFICATES, WEST, Shown(), Refusal(403, "no client certificate")),
         (CERTIFICATES, WEST, showing(""), NO_NAME),
         (CERTIFICATES, WEST, showing("gateway 7"), NO_NAME),

@@ -280,4 +280,7 @@ def test_header_lines_are_read_whatever_their_case() -> None:
     head = parse_head(b"POST /update-info?a HTTP/1.1\r\ncontent-length:   7\r\nX-A: \r\n\r\n")
     assert head is not None
     assert (head.method, head.path, head.body_bytes) == ("POST", "/update-info", 7)
+    twice = parse_head(b"GET / HTTP/1.1\r\nX-A: 1\r\nx-a: 2\r\n\r\n")
+    assert twice is not None
+    assert twice.headers == {"x-a": "2"}
     assert "Bearer" not in repr(parse_head(b"GET / HTTP/1.1\r\nAuthorization: Bearer a\r\n\r\n"))

@@ -68,6 +68,12 @@ def test_a_token_follows_four_zero_bytes(token: bytes) -> None:
     assert StationFiles(trust, b"", b"Authorization: Bearer x\r\n").crc() == zlib.crc32(segment)
 
 
+def test_credentials_have_as_many_bytes_as_two_can_count() -> None:
+    short = len(StationFiles(TRUST, b"", b"A: x").segment())
+    longest = StationFiles(TRUST, b"", b"A: " + b"x" * (65_535 - short + 1))
+    assert len(longest.segment()) == 65_535
+
+
 def test_a_pkcs8_key_leaves_as_sec1() -> None:
     private = ec.generate_private_key(ec.SECP256R1())
     pkcs8 = private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())

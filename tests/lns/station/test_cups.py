@@ -90,6 +90,12 @@ def test_credentials_that_a_station_has_are_not_sent_again() -> None:
     assert answer(asked(tcCredCrc=1), cups=Category(), tc=tc).changes == ("TC credentials",)
 
 
+def test_a_fingerprint_has_32_bits() -> None:
+    assert asked(cupsCredCrc=0xFFFFFFFF, tcCredCrc=0).cups_crc == 0xFFFFFFFF
+
+
 def test_a_uri_of_more_than_a_byte_can_count_is_refused() -> None:
+    longest = "ws://" + "h" * 248 + ":1"
+    assert Category.of(longest, StationFiles()).uri_for(None) == longest.encode()
     with pytest.raises(ValueError, match="255"):
         Category.of("ws://" + "h" * 249 + ":1", StationFiles())
