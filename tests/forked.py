@@ -29,7 +29,7 @@ CONSUMER = ("bench.__main__", "bench.cli.inbox")
 """What `lorabench inbox` has."""
 SERVER_COMMAND = ("bench.__main__", "bench.cli.lns")
 """What `lorabench lns` has."""
-BOARDS = ("bench.cli.program", "bench.cli.devices", "tests.firmware_scripts.as_program")
+BOARDS = ("bench.cli.program", "bench.cli.on_hardware.devices", "tests.firmware_scripts.as_program")
 """What scripts have that are commands of the bench."""
 
 IMPORTED_BEFORE = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")

@@ -250,7 +250,7 @@ def _commands() -> str:
 
     rows = []
     for name, place in COMMANDS.items():
-        module, _, function = place.partition(".")
+        module, _, function = place.rpartition(".")
         told = getattr(import_module(f"bench.cli.{module}"), function).__doc__ or ""
         rows.append((f"`lorabench {name}`", _first_paragraphs(told.split("\n\n")[0]).rstrip(".")))
     return table(("command", "what it does"), rows)

@@ -7,6 +7,7 @@ what stands below. Read from the source by `ast`; nothing is imported.
 import ast
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -17,6 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LINES_MAX = 600
+SIBLINGS_MAX = 15
 LONGER: dict[str, str] = {}
 """Modules that are longer, with the reason."""
 
@@ -296,7 +298,7 @@ PLAYED = tuple(
 """What plays a board, a station or the air between them."""
 
 
-@pytest.mark.parametrize("real", ["bench.run.wall_clock", "bench.rig.hardware_bench"])
+@pytest.mark.parametrize("real", ["bench.run.wall_clock", "bench.rig.on_hardware.hardware_bench"])
 def test_a_run_on_real_things_reaches_nothing_that_is_played(real: str) -> None:
     assert real in modules()
     found = [name for name in reached(real) if any(is_within(name, room) for room in PLAYED)]
@@ -353,6 +355,15 @@ def test_no_file_is_named_for_its_kind() -> None:
     inside = [file.relative_to(ROOT).with_suffix("") for file in source_files()]
     named = [str(file) for file in inside if KINDS & set(file.parts)]
     assert not named, "name the file for what it holds"
+
+
+def test_a_room_of_more_than_fifteen_modules_has_rooms_within() -> None:
+    rooms = Counter(
+        file.parent.relative_to(ROOT).as_posix()
+        for file in source_files()
+        if file.name != "__init__.py" and len(file.relative_to(ROOT).parts) > 2
+    )
+    assert {room: number for room, number in rooms.items() if number > SIBLINGS_MAX} == {}
 
 
 def test_modules_stay_readable_in_one_sitting() -> None:

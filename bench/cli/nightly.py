@@ -14,7 +14,6 @@ from cyclopts import Parameter
 import bench
 from bench.capture.run_folder import Origin
 from bench.cli.against import against_run, against_server, is_command
-from bench.cli.lab import bench_taken, inventory_of, whereabouts
 from bench.cli.nights import (
     KNOWN,
     Judged,
@@ -31,6 +30,7 @@ from bench.cli.nights import (
     summary,
     write_nights,
 )
+from bench.cli.on_hardware.lab import bench_taken, inventory_of, whereabouts
 from bench.cli.output import (
     LAKE,
     RUNS,

@@ -29,11 +29,11 @@ COMMANDS: dict[str, str] = {
     "flaky": "nights.flaky",
     "lab": "nights.lab",
     "known": "nights.known",
-    "devices": "devices.devices",
-    "stations": "stations.stations",
-    "power": "lab.power",
-    "at": "lab.at",
-    "doctor": "doctor.doctor",
+    "devices": "on_hardware.devices.devices",
+    "stations": "on_hardware.stations.stations",
+    "power": "on_hardware.lab.power",
+    "at": "on_hardware.lab.at",
+    "doctor": "on_hardware.doctor.doctor",
     "lns": "lns.lns",
     "inbox": "inbox.inbox",
     "outbox": "inbox.outbox",
@@ -121,7 +121,7 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
         suppress_keyboard_interrupt=False,
     )
     for name, place in COMMANDS.items():
-        module, _, function = place.partition(".")
+        module, _, function = place.rpartition(".")
         path = f"{__package__}.{module}"
         if only in (None, name):
             found = import_module(path)

@@ -20,7 +20,7 @@ import pytest
 
 import bench
 from bench import pytest_plugin
-from bench.cli.lab import inventory_of
+from bench.cli.on_hardware.lab import inventory_of
 from bench.cli.output import (
     AsJson,
     BenchBroken,

@@ -98,7 +98,7 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
 def environment() -> Environment:
     """The templates of this package, with the words that they use."""
     made = Environment(
-        loader=PackageLoader("bench.report", package_path=""),
+        loader=PackageLoader("bench.report"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_clean,

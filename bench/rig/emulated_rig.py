@@ -12,9 +12,9 @@ from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import CaseDevice, CaseStation, Parts, capabilities_of
-from bench.rig.process_application import ProcessApplication
-from bench.rig.process_bench import ProcessBench
-from bench.rig.processes import ProcessServers, ProcessStore
+from bench.rig.programs.process_application import ProcessApplication
+from bench.rig.programs.process_bench import ProcessBench
+from bench.rig.programs.processes import ProcessServers, ProcessStore
 from bench.rig.provisioning import PAYLOAD, Provisioned
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import MemoryDevice, MemoryDevices

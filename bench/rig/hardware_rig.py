@@ -5,12 +5,12 @@ from typing import Any
 from bench.device.interfaces import DeviceSession, Ending, Joining, Outcome, Sent
 from bench.plan.needs import PlannedCase
 from bench.rig.case_setup import CaseSetup
-from bench.rig.hardware_bench import HardwareBench, Place
 from bench.rig.interfaces import CaseDevice, Devices, Parts, capabilities_of
-from bench.rig.lab_air import LabAir, LabStations
-from bench.rig.lab_board import DATA_OVERHEAD_BYTES, LabBoard
-from bench.rig.process_application import ProcessApplication
-from bench.rig.processes import ProcessServers, ProcessStore
+from bench.rig.on_hardware.hardware_bench import HardwareBench, Place
+from bench.rig.on_hardware.lab_air import LabAir, LabStations
+from bench.rig.on_hardware.lab_board import DATA_OVERHEAD_BYTES, LabBoard
+from bench.rig.programs.process_application import ProcessApplication
+from bench.rig.programs.processes import ProcessServers, ProcessStore
 from bench.rig.provisioning import PAYLOAD, Answer, DeviceBook, Known, Provisioned
 from bench.rig.rig import Rig
 from bench.verdict.case import StimulusMissed

@@ -10,8 +10,8 @@ from bench.clock import VirtualTimeLoop, until
 from bench.device.interfaces import Sent
 from bench.host.program import ConsumerDied
 from bench.plan.needs import Item, needs
-from bench.rig.application import PUBLISHED, spelled
 from bench.rig.case_setup import LNS, CaseSetup, Injected, Named, which
+from bench.rig.in_memory.application import PUBLISHED, spelled
 from bench.rig.interfaces import (
     DEFAULTS_US,
     Application,

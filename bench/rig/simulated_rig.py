@@ -14,10 +14,11 @@ from bench.chance import Repeating, stream
 from bench.device.interfaces import Joining, Sent
 from bench.host.lns_process import alive, device_tables
 from bench.inspection.kept import Kept
-from bench.rig.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.case_setup import CaseSetup
-from bench.rig.disk_outbox import DiskOutbox
-from bench.rig.disk_store import DiskStore
+from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
+from bench.rig.in_memory.disk_outbox import DiskOutbox
+from bench.rig.in_memory.disk_store import DiskStore
+from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -28,7 +29,6 @@ from bench.rig.interfaces import (
     Wire,
     capabilities_of,
 )
-from bench.rig.memory_application import MemoryApplication
 from bench.rig.provisioning import PAYLOAD, Provisioned, kept_for_inspector
 from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryStations, firmware_of

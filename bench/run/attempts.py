@@ -20,8 +20,8 @@ from bench.device.serial_line import LineLost, PortUnavailable
 from bench.host.lns_process import ServerDied
 from bench.host.program import ConsumerDied, HostError
 from bench.lab.basicstation_host import GatewayFailed
-from bench.rig.hardware_bench import GatewaysAway
-from bench.rig.lab_board import BoardUnfit
+from bench.rig.on_hardware.hardware_bench import GatewaysAway
+from bench.rig.on_hardware.lab_board import BoardUnfit
 from bench.rig.rig import CaseTooLong, Rig
 from bench.rig.stations import GatewayAway, ServerSilent
 from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from bench.rig.emulated_rig import CAPABILITIES, emulated_rig
-from bench.rig.process_bench import AT_ONCE, ProcessBench
+from bench.rig.programs.process_bench import AT_ONCE, ProcessBench
 from bench.rig.rig import Rig
 from bench.run.attempts import Play
 from bench.run.run_record import RETENTION_S, RunRecord, RunSettings

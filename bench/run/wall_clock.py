@@ -22,10 +22,10 @@ from bench.lab.inventory import BenchLock, LockHeld
 from bench.lab.inventory.entries import Inventory
 from bench.plan import schedule
 from bench.plan.needs import PlannedCase, PlannedDevice, abilities_of, lacking
-from bench.rig.hardware_bench import BenchUnfit, HardwareBench
 from bench.rig.hardware_rig import CAPABILITIES, hardware_rig
-from bench.rig.lab_board import DATA_OVERHEAD_BYTES, LabBoard
-from bench.rig.process_bench import ProcessBench
+from bench.rig.on_hardware.hardware_bench import BenchUnfit, HardwareBench
+from bench.rig.on_hardware.lab_board import DATA_OVERHEAD_BYTES, LabBoard
+from bench.rig.programs.process_bench import ProcessBench
 from bench.rig.provisioning import provision
 from bench.rig.rig import Rig
 from bench.run.attempts import DEVICE_ERRORS, Play, Turn, first_cause, perform, repeated

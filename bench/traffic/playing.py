@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from bench.capture import Record
 from bench.chance import stream
 from bench.clock import pause
-from bench.rig.application import Outboxes
+from bench.rig.in_memory.application import Outboxes
 from bench.run.attempts import first_cause
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, Tap, link_pair

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.rig.application import Outboxes
+from bench.rig.in_memory.application import Outboxes
 from lns.delivery.mqtt_sender import MqttUpstream
 from lns.delivery.mqtt_session import broker
 from lns.delivery.publisher import MemoryUpstream, Upstream

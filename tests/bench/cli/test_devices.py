@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.devices import _place
+from bench.cli.on_hardware.devices import _place
 from bench.cli.program import main
 from bench.device.dialects import UsbPort
 from bench.lab.inventory import BenchLock, load
@@ -85,7 +85,7 @@ def test_discovery_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_with_nothing_plugged_in_it_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bench.cli.devices.serial_ports", lambda: ())
+    monkeypatch.setattr("bench.cli.on_hardware.devices.serial_ports", lambda: ())
     assert main(["devices", "--discover"]) == 12
     said = capsys.readouterr().err
     assert "Plug a board in" in said and "lorabench emulate" in said

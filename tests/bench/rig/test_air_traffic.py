@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.clock import run
-from bench.rig.hardware_bench import MARGIN_US, START_UP_US, AirTraffic
+from bench.rig.on_hardware.hardware_bench import MARGIN_US, START_UP_US, AirTraffic
 from lns.clock import now_us
 
 AIRTIME_US = 60_000

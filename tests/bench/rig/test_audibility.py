@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.rig.hardware_bench import TOGETHER_US, Audibility
+from bench.rig.on_hardware.hardware_bench import TOGETHER_US, Audibility
 
 FRAME, OTHER = b"\x40one", b"\x40two"
 

@@ -9,8 +9,8 @@ import pytest
 
 from bench.clock import run
 from bench.plan.needs import Board, PlannedAct, PlannedCase, PlannedDevice, board
-from bench.rig.hardware_bench import BoardPool, Place
-from bench.rig.lab_board import BoardUnfit, LabBoard
+from bench.rig.on_hardware.hardware_bench import BoardPool, Place
+from bench.rig.on_hardware.lab_board import BoardUnfit, LabBoard
 
 SEND = PlannedAct(verb="send")
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 
-from bench.rig.application import MemoryBroker, Witness
+from bench.rig.in_memory.application import MemoryBroker, Witness
 
 TOPIC = "lorawan/lns-a/70B3D57ED0000001/up"
 

@@ -17,8 +17,8 @@ ANSWERED = Table("""
 """)
 
 PASSED = (
-    "rig/application",
     "rig/case_setup",
+    "rig/in_memory/application",
     "rig/rig",
     "rig/simulated_rig",
     "station/tap",

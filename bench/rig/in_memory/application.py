@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bench.capture import Record
-from bench.rig.disk_outbox import DiskOutbox, Took
+from bench.rig.in_memory.disk_outbox import DiskOutbox, Took
 from bench.rig.interfaces import Wire
 from bench.verdict.case import fault_fields
 from lns.clock import now_us

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.capture.run_folder import captures_to_ask, unanswering
-from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of
+from bench.cli.on_hardware.lab import BENCH, Bench, bench_taken, inventory_of
 from bench.cli.output import (
     RUNS,
     AsJson,

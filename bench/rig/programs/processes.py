@@ -12,8 +12,8 @@ from bench.host.lns_process import FollowedLns, ServerDied, Valkey
 from bench.host.relay import Relay
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
-from bench.rig.process_application import ProcessApplication
-from bench.rig.process_bench import STORE_FILE, ProcessBench, begin
+from bench.rig.programs.process_application import ProcessApplication
+from bench.rig.programs.process_bench import STORE_FILE, ProcessBench, begin
 from bench.station import LinkClosed, TextLink
 from bench.station.web_socket import WebSocketLink
 from bench.verdict.case import Case

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.chance import stream
-from bench.rig.application import MemoryBroker
+from bench.rig.in_memory.application import MemoryBroker
 from bench.virtual.mqtt_broker import Client, Login, MqttBroker, Published
 from lns.delivery.detectors import TOPIC, topic_of
 from lns.delivery.mqtt_session import Broker
@@ -50,7 +50,7 @@ class ConsumerWire:
         self._on_the_way: dict[int, Callable[[], None]] = {}
         self._held: deque[list[bool]] = deque()
         self._subscription: HeldSubscription | None = None
-        self._is_asked = self._stays = False
+        self._is_asked = self._stays = self._is_left_behind = False
         self._forget()
 
     @asynccontextmanager
@@ -109,6 +109,7 @@ class ConsumerWire:
     def _greet(self, client: Client) -> None:
         """Its session goes on, and what it has not acknowledged comes again."""
         self._forget()
+        self._is_left_behind = TOPIC in client.filters  # it died while it asked
         due = Login(self._client_id, False, _KEEP_ALIVE_S, _SESSION_S, _HELD_MAX, _PACKET_BYTES_MAX)
         if client.login != due:
             self._wrong(due, client.login)
@@ -176,7 +177,7 @@ class ConsumerWire:
     def _left(self, client: Client) -> None:
         if client is self._client:
             self._client = None
-            self._stays = TOPIC in client.filters
+            self._stays = TOPIC in client.filters and not self._is_left_behind
             self._memory.disconnect(self._name)
 
     def _take(self, message: Published) -> None:

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from bench.cli import boards
-from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of, whereabouts
+from bench.cli.on_hardware import boards
+from bench.cli.on_hardware.lab import BENCH, Bench, bench_taken, inventory_of, whereabouts
 from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, answer, facts_of
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable

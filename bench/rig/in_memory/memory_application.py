@@ -19,10 +19,10 @@ from bench.host.program import ConsumerDied
 from bench.inspection import consumer
 from bench.inspection.brought import Brought
 from bench.inspection.consumer import ConsumerBooks, Rules, refusal
-from bench.rig.application import MemoryBroker, Outboxes, Properties
 from bench.rig.case_setup import CaseSetup
-from bench.rig.consumer_wire import ConsumerWire
-from bench.rig.disk_outbox import memory_of_this_host
+from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
+from bench.rig.in_memory.consumer_wire import ConsumerWire
+from bench.rig.in_memory.disk_outbox import memory_of_this_host
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us

@@ -30,8 +30,8 @@ from bench.host.program import (
     take_all_allowed,
 )
 from bench.host.relay import Note, Relay
-from bench.rig.application import STATUS_TOPIC, UP_TOPIC
 from bench.rig.case_setup import CaseSetup
+from bench.rig.in_memory.application import STATUS_TOPIC, UP_TOPIC
 from bench.rig.provisioning import Provisioned
 from bench.station import web_socket
 from bench.station.web_socket import StationTls, TapServer, WebSocketLink

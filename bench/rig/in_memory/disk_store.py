@@ -8,7 +8,7 @@ from tempfile import mkdtemp
 from weakref import finalize
 
 from bench.host.lns_process import toml_text
-from bench.rig.disk_outbox import memory_of_this_host, seize
+from bench.rig.in_memory.disk_outbox import memory_of_this_host, seize
 from lns.config import Config, ConfigError, load
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui

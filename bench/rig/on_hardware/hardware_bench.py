@@ -21,8 +21,8 @@ from bench.lab.inventory.sections import GatewaySection
 from bench.lab.power import PowerFailed, PowerSwitch, attenuate, power_switch
 from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field
 from bench.plan.needs import PlannedCase, assignments
-from bench.rig.lab_board import BoardUnfit, LabBoard
-from bench.rig.process_bench import ProcessBench
+from bench.rig.on_hardware.lab_board import BoardUnfit, LabBoard
+from bench.rig.programs.process_bench import ProcessBench
 from bench.rig.stations import DATA_RATE, first_channel
 from bench.station.switchboard import StationClock, Switchboard
 from bench.station.web_socket import TapServer

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import Parameter
 
-from bench.cli.lab import BENCH, Bench, bench_taken, inventory_of, radio_of
+from bench.cli.on_hardware.lab import BENCH, Bench, bench_taken, inventory_of, radio_of
 from bench.cli.output import (
     BenchBroken,
     ExitCode,
@@ -49,7 +49,7 @@ from bench.device.raw_radio import NotPermitted, insist_on_permission
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.entries import DeviceEntry, PortMissing, Radio, port_of
-from bench.rig.lab_board import Secrets, secrets_of
+from bench.rig.on_hardware.lab_board import Secrets, secrets_of
 from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import dev_addr as dev_addr_of

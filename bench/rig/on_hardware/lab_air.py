@@ -12,8 +12,8 @@ from typing import Protocol
 from bench.clock import until
 from bench.plan.needs import Item, PlannedCase
 from bench.rig.case_setup import CaseSetup
-from bench.rig.hardware_bench import Audibility, HardwareBench, HeardTransmission
 from bench.rig.interfaces import CaseStation, Frame, Stations
+from bench.rig.on_hardware.hardware_bench import Audibility, HardwareBench, HeardTransmission
 from bench.rig.provisioning import DeviceBook, Known
 from bench.rig.stations import DATA_RATE, TappedStation, first_channel, last_heard_us
 from bench.station.switchboard import Party

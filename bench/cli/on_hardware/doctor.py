@@ -6,8 +6,8 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any
 
-from bench.cli.lab import inventory_of
 from bench.cli.nightly import NotReady, captures_in, healthy, ready
+from bench.cli.on_hardware.lab import inventory_of
 from bench.cli.output import (
     LAKE,
     RUNS,

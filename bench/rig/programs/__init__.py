@@ -1,0 +1,1 @@
+"""Parts of a rig that are programs on real wires."""
