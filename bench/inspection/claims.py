@@ -2,7 +2,7 @@
 
 Who owns the newest frame of a session follows from the claims that were granted before. Where the
 store, a server or the application was disturbed, a frame may have been given back or forgotten:
-then only who was granted something at all can own it.
+then only who was granted something at all, or had no store to ask, can own it.
 """
 
 from collections import defaultdict
@@ -48,6 +48,8 @@ class Claims:
     has_begun: bool = False
     """Whether anything was claimed: a server that starts later than that begins anew."""
     granted: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
+    alone: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Who had no store to ask: what it accepted meanwhile may be the newest, granted by nobody."""
     newest: dict[Session, tuple[frozenset[str], int]] = field(default_factory=dict)
     frames: set[tuple[Session, str]] = field(default_factory=set)
     taken: dict[tuple[object, ...], int | None] = field(default_factory=dict)
@@ -83,15 +85,17 @@ class Claims:
             self.is_hurried &= fault.get("seam") == "store"
 
     def tell(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
-        """A server says whose a frame is; only who was granted one can own the newest."""
+        """A server says whose a frame is; only who was granted one, or was alone, can own it."""
         session = claim["dev_eui"], claim["dev_addr"]
         owners, self.has_begun = self.granted[session], True
         if claim["decision"] == "Owner":
             owners.add(claim.get("lns", ""))
             self._grant(session, claim)
-        elif claim["decision"] == "NotOwner" and owners and claim.get("owner") not in owners:
+        elif claim["decision"] == "Unavailable":
+            self.alone[session].add(claim.get("lns", ""))
+        elif owners and claim.get("owner") not in owners | self.alone[session]:
             yield check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
-        elif claim["decision"] == "NotOwner":
+        else:
             self._look_at_owner(session, claim, check)
         yield from self._late(claim, check)
 
