@@ -121,7 +121,7 @@ EXAMPLES = (
     "lorabench nightly --bench bench.toml",
 )
 SHORT_LIMIT = 500
-SHORT_HISTORIES, EXPLORED_S = 300, 20
+SHORT_HISTORIES, EXPLORED_S = 300, 30
 KEEP_NIGHTS = 14
 SCENARIOS = "scenarios"
 NOT_GATED = (ExitCode.INTERRUPTED, ExitCode.USAGE, ExitCode.BENCH_ERROR)
