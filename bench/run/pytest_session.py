@@ -10,7 +10,8 @@ import importlib
 import inspect
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -106,9 +107,7 @@ class ScenarioSession:
             redis_url=config.getoption("--redis"),
             inventory=inventory,
             arguments=self._arguments,
-            waiting=lambda over, cases: config.hook.pytest_lorabench_waiting(
-                over=over, cases=cases
-            ),
+            waiting=partial(_tell_who_waits, config),
         )
         module, _, open_run = RIGS[rig].partition(":")
         self._run: Run = getattr(importlib.import_module(module), open_run)(self.record, settings)
@@ -330,6 +329,13 @@ def _play(item: Any, values: Mapping[str, object]) -> Play:
 
 def _chosen(item: Any) -> dict[str, Any]:
     return dict(item.callspec.params) if hasattr(item, "callspec") else {}
+
+
+def _tell_who_waits(config: pytest.Config, over: int, cases: int) -> None:
+    # What is printed while a test runs is held by pytest; this is for now.
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+        config.hook.pytest_lorabench_waiting(over=over, cases=cases)
 
 
 def _title(item: Any) -> Title:
