@@ -50,6 +50,8 @@ class Claims:
     granted: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
     alone: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Who had no store to ask: what it accepted meanwhile may be the newest, granted by nobody."""
+    last: dict[Session, int] = field(default_factory=dict)
+    """The counter of the frame that was granted last."""
     newest: dict[Session, tuple[frozenset[str], int]] = field(default_factory=dict)
     frames: set[tuple[Session, str]] = field(default_factory=set)
     taken: dict[tuple[object, ...], int | None] = field(default_factory=dict)
@@ -92,7 +94,9 @@ class Claims:
             owners.add(claim.get("lns", ""))
             self._grant(session, claim)
         elif claim["decision"] == "Unavailable":
-            self.alone[session].add(claim.get("lns", ""))
+            began_anew = claim["f_cnt"] <= 1 and claim["dev_eui"] in self.relaxed
+            if began_anew or claim["f_cnt"] > self.last.get(session, -1):
+                self.alone[session].add(claim.get("lns", ""))
         elif owners and claim.get("owner") not in owners | self.alone[session]:
             yield check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
         else:
@@ -126,6 +130,8 @@ class Claims:
         others, _ = self.newest.get(session, (frozenset(), 0))
         owners = others | {lns} if frame in self.frames else frozenset({lns})
         self.newest[session] = owners, claim["t_us"]
+        if frame not in self.frames:
+            self.last[session] = claim["f_cnt"]
         self.frames.add(frame)
         self.taken[_answer(claim)] = claim.get("f_cnt_down")
         self.doubtful = [
