@@ -42,9 +42,10 @@ Body = dict[str, object]
 Took = Callable[[str, Body, Mapping[str, str]], None]
 
 
-def memory_of_this_host() -> Path | None:
-    """Where files are kept without a disk; None: where any others are."""
-    return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
+def new_folder(what: str) -> Path:
+    """A folder for files of a case, in the memory of this host where it has some to write to."""
+    memory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
+    return Path(mkdtemp(prefix=f"lorabench-{what}-", dir=memory))
 
 
 def seize(file: Path) -> Connection:
@@ -68,7 +69,7 @@ class DiskOutbox:
     def __init__(self, setup: CaseSetup, utc_us: Callable[[], int], lns: str, took: Took) -> None:
         self.lns = lns
         self._own_topic = f"lorawan/{lns}/min_msg_time"
-        self._folder = Path(mkdtemp(prefix="lorabench-outbox-", dir=memory_of_this_host()))
+        self._folder = new_folder("outbox")
         self.broker = MqttBroker(self._folder / "broker", self._take, self._wrong)
         self.broker.refused, self.broker.crowded = self._refuse, self._crowd
         self.broker.greeted, self.broker.left_by = self._greet, self._lose
@@ -82,9 +83,8 @@ class DiskOutbox:
         self._stepped_us = 0
         self._starts = 0
         self._waiting = 0
-        self._since: dict[
-            str, tuple[datetime, int]
-        ] = {}  # of what waits, by id, and since when here
+        # Of what waits, by its id: since when, and since when here.
+        self._since: dict[str, tuple[datetime, int]] = {}
         self._answered_us: dict[str, int] = {}
         self._put_aside: dict[str, int] = {}
         self._troubled: set[str] = set()

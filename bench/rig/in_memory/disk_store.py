@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shutil import rmtree
 from sqlite3 import Connection
-from tempfile import mkdtemp
 from weakref import finalize
 
 from bench.host.lns_process import toml_text
-from bench.rig.in_memory.disk_outbox import memory_of_this_host, seize
+from bench.rig.in_memory.disk_outbox import new_folder, seize
 from lns.config import Config, ConfigError, load
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
@@ -41,7 +40,7 @@ class DiskStore:
     """The file of one server, which outlives it; whoever opens it reads what is there."""
 
     def __init__(self) -> None:
-        folder = Path(mkdtemp(prefix="lorabench-store-", dir=memory_of_this_host()))
+        folder = new_folder("store")
         self._path = folder / "sessions"
         self._full: Connection | None = None
         self._writes_left = 0

@@ -7,7 +7,6 @@ from fcntl import LOCK_SH, flock
 from functools import partial
 from pathlib import Path
 from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Any
 
 import msgspec
@@ -22,7 +21,7 @@ from bench.inspection.consumer import ConsumerBooks, Rules, refusal
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_wire import ConsumerWire
-from bench.rig.in_memory.disk_outbox import memory_of_this_host
+from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us
@@ -194,7 +193,7 @@ class MemoryConsumer(Consumer):
 
     async def start(self) -> None:
         if self._lines is None:
-            self._folder = Path(mkdtemp(prefix="lorabench-consumer-", dir=memory_of_this_host()))
+            self._folder = new_folder("consumer")
             self._lines = Lines(
                 self.settings, self._folder, self._setup.record, self._crashes, self._books,
                 lambda text: self._find([text]), self._note_oldest,
@@ -573,7 +572,7 @@ class MemoryApplication(Application):
             opened = self._inboxes.get(name) or MemoryInboxStore(entries_max=self._rooms[name])
             return self._inboxes.setdefault(name, opened)
         if self._folder is None:
-            self._folder = Path(mkdtemp(prefix="lorabench-inbox-", dir=memory_of_this_host()))
+            self._folder = new_folder("inbox")
         if name in self._inboxes:
             await self._inboxes[name].close()
         file = self._folder / name
