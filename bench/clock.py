@@ -2,14 +2,15 @@
 
 An asyncio event loop whose clock is a whole number of microseconds and stands still while anything
 can run; then it jumps to the next timer. Timers that are due at the same microsecond run in the
-order in which they were set. Sockets are served whose both ends are in this process, and what
-others would give to a thread is done at once: everything that happens was scheduled by something
-that happened before.
+order in which they were set. Sockets are served whose both ends are in this process, connections
+need none (`bench.sockets`), and what others would give to a thread is done at once: everything that
+happens was scheduled by something that happened before.
 """
 
 import asyncio
 import heapq
 import select
+import ssl as tls
 from asyncio import AbstractEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -17,6 +18,7 @@ from contextvars import Context
 from socket import socket
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from bench.sockets import LOCALHOST, Listener, Network
 from lns.clock import now_us, read_from
 
 
@@ -135,6 +137,7 @@ class VirtualTimeLoop(AbstractEventLoop):
         self._turns = 0
         self._spinning: dict[str, str] = {}
         self._sockets = _Sockets()
+        self._network = Network(self)
         self.thread_us = 0
         """How long what is done in a thread takes."""
 
@@ -303,6 +306,60 @@ class VirtualTimeLoop(AbstractEventLoop):
                     await readable
                 finally:
                     self.remove_reader(sock)
+
+    async def create_server(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        **_: Any,
+    ) -> Listener:
+        """Listen for connections of this process."""
+        return self._network.listen(protocol_factory, host, port)
+
+    async def create_connection(  # type: ignore[override]
+        self,
+        protocol_factory: Callable[[], asyncio.BaseProtocol],
+        host: str | None = None,
+        port: int | None = None,
+        *,
+        ssl: tls.SSLContext | None = None,
+        server_hostname: str | None = None,
+        local_addr: tuple[str, int] | None = None,
+        **_: Any,
+    ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
+        """A connection to somebody in this process, from the host of `local_addr`."""
+        ours, _port = local_addr or (LOCALHOST, 0)
+        if ssl is None:
+            return await self._network.connect(protocol_factory, port or 0, host=ours)
+        plain, _nobody = await self._network.connect(asyncio.Protocol, port or 0, host=ours)
+        protocol = protocol_factory()
+        secured = await self._network.secure(
+            plain, protocol, ssl, server_hostname=server_hostname or host, is_new=True
+        )
+        return secured, protocol
+
+    async def start_tls(  # type: ignore[override]
+        self,
+        transport: asyncio.Transport,
+        protocol: asyncio.BaseProtocol,
+        sslcontext: tls.SSLContext,
+        *,
+        server_side: bool = False,
+        server_hostname: str | None = None,
+        ssl_handshake_timeout: float | None = None,
+        ssl_shutdown_timeout: float | None = None,
+    ) -> asyncio.Transport:
+        """Begin TLS on a connection of this process."""
+        return await self._network.secure(
+            transport,
+            protocol,
+            sslcontext,
+            server_side=server_side,
+            server_hostname=server_hostname,
+            handshake_s=ssl_handshake_timeout,
+            shutdown_s=ssl_shutdown_timeout,
+        )
 
     def call_soon(
         self,

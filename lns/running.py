@@ -72,10 +72,10 @@ async def _serve(
             entropy=random.SystemRandom(),
         )
         async with startup.open_requests(network_server.receive_request):
-            await _serve_stations(startup, network_server, record, listening, stopped)
+            await serve_stations(startup, network_server, record, listening, stopped)
 
 
-async def _serve_stations(
+async def serve_stations(
     startup: Startup,
     network_server: NetworkServer,
     record: Record,

@@ -50,6 +50,7 @@ LAYERS = {
         "__main__",
     ),
     "bench": (
+        "sockets",
         "clock",
         "chance",
         "spark",

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from bench.capture import Record
 from bench.chance import stream
@@ -21,6 +22,21 @@ from lns.lorawan.region import EU868, Region, region
 
 LNS = "lns-a"
 """The first network server."""
+
+
+Shows = Literal["", "nothing", "token", "certificate", "any certificate"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorRules:
+    """What a station has to show to a network server ("": there is no TLS), and which may come.
+
+    `only`: the names of those that are listed, None for any. `cups`: credentials are to be had.
+    """
+
+    shows: Shows = ""
+    only: tuple[str, ...] | None = None
+    cups: bool = False
 
 
 class CaseSetup:
@@ -57,6 +73,7 @@ class CaseSetup:
         self.entries_max = 1_000_000
         self.on_outage = OnOutage.OPEN
         self.on_disk = False
+        self.door: DoorRules | None = None
         self.retimed = retimed
         self.devices: dict[str, CaseDevice] = {}
         self.stations: dict[str, CaseStation] = {}

@@ -27,6 +27,7 @@ from bench.rig.interfaces import (
 from bench.rig.outages import Consumption, Outages
 from bench.rig.provisioning import known_to_inspector, provision
 from bench.rig.stations import InjectedFrames, until_stations_are_up
+from bench.rig.visits import Visits
 from bench.verdict.case import Case
 from bench.verdict.owner import ScenarioMistake
 from bench.virtual.lorawan.channel_plan import channel_plan
@@ -88,6 +89,7 @@ class Rig(Expectations):
         self.frames = InjectedFrames(setup, parts.stations)
         self.outages = Outages(setup, parts)
         self.consumption = Consumption(setup, parts.application, self.outages)
+        self.visits = Visits(setup)
         self._parts = parts
         self._limit_s = limit_s
         self._limit = asyncio.timeout(None) if limit_s is not None else None
@@ -353,6 +355,17 @@ class Rig(Expectations):
     until_published = verb("consumption", Consumption.until_published)
     republish = verb("consumption", Consumption.republish)
     inject = verb("consumption", Consumption.inject)
+
+    # --- doors of network servers -----------------------------------------------------------------
+
+    open_door = verb("visits", Visits.open_door)
+    knock = verb("visits", Visits.knock)
+    expect_refused = verb("visits", Visits.expect_refused)
+    expect_goodbye = verb("visits", Visits.expect_goodbye)
+    expect_said = verb("visits", Visits.expect_said)
+    expect_brought = verb("visits", Visits.expect_brought)
+    begin_knocking = verb("visits", Visits.begin_knocking)
+    credentials = verb("visits", Visits.credentials)
 
     # --- from the first act to the end ----------------------------------------------------------
 

@@ -18,6 +18,7 @@ from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.disk_store import DiskStore
+from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.interfaces import (
     CaseDevice,
@@ -41,7 +42,7 @@ from lns.clock import StoreUnavailable, now_us
 from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
 from lns.dedup.claim import Bid, Claim
 from lns.dedup.session import Session
-from lns.events import as_fields
+from lns.events import Event, as_fields
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
@@ -339,6 +340,7 @@ class MemoryServer(NetworkServer):
         self._provisioned: Sequence[Provisioned] = ()
         self._server: Lns | None = None
         self._links: list[tuple[Eui, MemoryLink]] = []
+        self.door: Door | None = None
 
     @property
     def to_store(self) -> Wire:
@@ -363,8 +365,11 @@ class MemoryServer(NetworkServer):
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
+            await self._open_door(self._server)
 
     async def kill(self) -> None:
+        if self.door is not None:
+            await self.door.cut()
         self.stop()
         self._server = None
         await self._outboxes.kill(self.lns)
@@ -379,13 +384,18 @@ class MemoryServer(NetworkServer):
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
+            await self._open_door(self._server)
 
     def stop(self) -> None:
+        if self.door is not None:
+            self.door.close()
         links, self._links = self._links, []
         for _, link in links:
             link.close()
 
     def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
+        if self.door is not None:
+            self.door.leave_half_open(station, noticed_after_us)
         for eui, theirs in self._links:
             if eui == station:
                 theirs.peer.vanish(noticed_after_us)
@@ -426,10 +436,24 @@ class MemoryServer(NetworkServer):
     async def connect(self, station: Eui) -> TextLink:
         if self._server is None:
             raise LinkClosed("the network server does not run")
+        if self.door is not None:
+            return await self.door.connect(station)
         ours, theirs = link_pair(LINK_US)
         self._links.append((station, theirs))
         self._setup.tasks.create_task(self._serve(self._server, station, theirs))
         return ours
+
+    async def _open_door(self, server: Lns) -> None:
+        setup = self._setup
+        if setup.door is None:
+            return
+        stations = {name: one.eui for name, one in setup.stations.items()}
+        number = list(setup.servers).index(self.lns)
+        self.door = Door(self.lns, number, setup.door, stations, self._record, setup.case.find)
+        await self.door.open(server, setup.tasks)
+
+    def _record(self, event: Event) -> None:
+        self._setup.record(self.lns, event.kind, as_fields(event))
 
     async def _serve(self, server: Lns, station: Eui, link: TextLink) -> None:
         with alive(self.lns):
@@ -464,7 +488,7 @@ class MemoryServer(NetworkServer):
             claims=far if has_others else None,
             shared=far if has_others else None,
             application=self._outboxes,
-            record=lambda event: setup.record(self.lns, event.kind, as_fields(event)),
+            record=self._record,
             utc=self._utc,
             entropy=Repeating(stream(setup.seed, self.lns, str(self._starts))),
         )

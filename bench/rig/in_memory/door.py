@@ -1,0 +1,302 @@
+"""Through which door do stations come to a network server in this process, and what else knocks?
+
+The listeners are those of the program, made from its configuration in files; WebSockets, TLS and
+CUPS are real, and what is between them lies in `bench.sockets`. Who knocks says what is due: the
+answer, when it is over, and the sentence with which the server tells that it refused.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from bench.certificates import Authority, write_server_files, write_station_files
+from bench.host.lns_process import toml_text
+from bench.rig.case_setup import DoorRules
+from bench.rig.in_memory.disk_outbox import new_folder
+from bench.sockets import LATENCY_US
+from bench.station.web_socket import (
+    StationTls,
+    WebSocketLink,
+    connect,
+    discover,
+    station_files,
+)
+from bench.verdict.owner import Found
+from bench.virtual.visitor import Answer
+from lns.clock import now_us
+from lns.config import Config, ConfigError, load
+from lns.events import Connection, Event
+from lns.lorawan.identifiers import Eui
+from lns.network_server import NetworkServer
+from lns.running import serve_stations
+from lns.startup import prepare
+
+HOST = "127.0.0.1"
+DISCOVERY = "/router-info"
+_APART_US = 10_000
+_FIRST_PORT, _CUPS_PORT = 6090, 6190
+
+
+@cache
+def _authority() -> Authority:
+    return Authority()
+
+
+def token_of(station: str) -> str:
+    """The `Authorization` of a station."""
+    return f"Bearer {station}"
+
+
+@dataclass(slots=True)
+class _Visit(asyncio.Protocol):
+    over: asyncio.Future[None]
+    octets: bytearray = field(default_factory=bytearray)
+
+    def data_received(self, data: bytes) -> None:
+        self.octets += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+
+
+class Door:
+    """The listeners of one server, as long as it runs; its books are closed when it ends.
+
+    `stations` by name. `find` is told what is not as it has to be.
+    """
+
+    def __init__(
+        self,
+        lns: str,
+        number: int,
+        rules: DoorRules,
+        stations: Mapping[str, Eui],
+        record: Callable[[Event], None],
+        find: Callable[[Found], None],
+    ) -> None:
+        self.lns = lns
+        self._rules, self._stations = rules, stations
+        self._record, self._find = record, find
+        self._port, self._cups_port = _FIRST_PORT + number, _CUPS_PORT + number
+        self._folder = new_folder("door")
+        self._uris: dict[Eui, str] = {}
+        self._links: dict[Eui, WebSocketLink] = {}
+        self._due: Counter[tuple[str, str | None]] = Counter()
+        self._goodbyes: list[tuple[str, str]] = []
+        self._brought: list[tuple[str, tuple[int, int]]] = []
+        self._refused: Counter[tuple[str, str | None]] = Counter()
+        self._here: Counter[str | None] = Counter()
+        self._ended: list[Connection] = []
+        self._stopped = asyncio.Event()
+        self._is_over = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def uri(self) -> str:
+        """Where stations ask for their server."""
+        return f"{'wss' if self._rules.shows else 'ws'}://{HOST}:{self._port}"
+
+    async def open(self, server: NetworkServer, tasks: asyncio.TaskGroup) -> None:
+        """Listen until `close` or `cut`."""
+        startup = prepare(self._configured())
+        listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        serving = serve_stations(startup, server, self._take, listening.set_result, self._stopped)
+        self._task = tasks.create_task(self._serve(serving))
+        told, due = await listening, self.uri + DISCOVERY
+        if told != due:
+            self._wrong(f"it listens at {due}, and says {told}")
+
+    async def _serve(self, serving: Coroutine[Any, Any, None]) -> None:
+        try:
+            await serving
+        finally:
+            rmtree(self._folder, ignore_errors=True)
+        if not self._is_over:
+            self._judge(is_whole=True)
+
+    def close(self) -> None:
+        """Let the server go away, as it does when it is asked to."""
+        self._stopped.set()
+
+    async def cut(self) -> None:
+        """The server is dead: nothing more is told of it."""
+        if self._task is not None and not self._is_over:
+            self._judge(is_whole=False)
+            self._is_over = True
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    # --- who comes ------------------------------------------------------------------------------
+
+    async def connect(self, station: Eui) -> WebSocketLink:
+        """A station's connection, for which it asks at discovery once; LinkClosed."""
+        tls = self.shown(station)
+        if station not in self._uris:
+            self._uris[station] = await discover(self.uri, station, tls=tls)
+        link = self._links[station] = await connect(self._uris[station], tls=tls)
+        return link
+
+    def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
+        """A station is gone, and its socket stays for so long."""
+        self._links[station].vanish(noticed_after_us)
+
+    def shown(self, station: Eui | None) -> StationTls | None:
+        """What a station shows, or somebody who has nothing; None where there is no TLS."""
+        if station is not None:
+            return station_files(self.home(station))[1]
+        return StationTls(self._folder / "stations-ca.crt") if self._rules.shows else None
+
+    def home(self, station: Eui) -> Path:
+        """Where the files of a station are."""
+        return self._folder / "stations" / station
+
+    async def knock(
+        self,
+        says: Sequence[bytes],
+        *,
+        shows: StationTls | None,
+        host: str,
+        at_cups: bool,
+        reads: bool,
+        leaves_after_us: int,
+    ) -> Answer:
+        """Come from a host, say this, and hear what comes until either side leaves."""
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        began_us = now_us()
+        tls: Any = {} if shows is None else {"ssl": shows.context, "server_hostname": HOST}
+        port = self._cups_port if at_cups else self._port
+        try:
+            transport, visit = await loop.create_connection(
+                lambda: _Visit(over), HOST, port, local_addr=(host, 0), **tls
+            )
+        except OSError:  # refused in the TLS handshake
+            return Answer(b"", now_us() - began_us)
+        if not reads:
+            transport.pause_reading()
+        for octets in says:
+            transport.write(octets)
+            await asyncio.sleep(_APART_US / 1_000_000)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(leaves_after_us / 1_000_000):
+                await over
+        transport.abort()
+        await asyncio.sleep(2 * LATENCY_US / 1_000_000)
+        return Answer(bytes(visit.octets), now_us() - began_us)
+
+    def expect_refused(self, why: str, station: Eui | None, times: int) -> None:
+        """Be refused so often for this reason; whatever else is refused is wrong."""
+        self._due[why, station] += times
+
+    def expect_goodbye(self, station: Eui, why: str) -> None:
+        """A connection of a station ends, and these words are in the reason."""
+        self._goodbyes.append((station, why))
+
+    def expect_brought(self, station: Eui, counts: tuple[tuple[int, int], ...]) -> None:
+        """So many texts and other messages come over each connection of a station."""
+        self._brought += [(station, count) for count in counts]
+
+    def credentials(self, station: Eui) -> bytes:
+        """The files of a station, one behind the other, as CUPS is told of them by a CRC."""
+        return b"".join(
+            (self.home(station) / f"tc.{suffix}").read_bytes() for suffix in ("trust", "crt", "key")
+        )
+
+    # --- the books ------------------------------------------------------------------------------
+
+    def _take(self, event: Event) -> None:
+        if self._is_over:
+            return
+        self._record(event)
+        if not isinstance(event, Connection):
+            return
+        if event.stage == "refused":
+            self._refused[event.cause or "", event.station] += 1
+        elif event.stage == "connected":
+            self._here[event.station] += 1
+        else:
+            self._here[event.station] -= 1
+            self._ended.append(event)
+
+    def _judge(self, *, is_whole: bool) -> None:
+        for (why, station), times in (self._due - self._refused).items():
+            self._wrong(f"{station or 'somebody'} is refused ({why}): expected {times} more times")
+        for (why, station), times in (self._refused - self._due).items():
+            self._wrong(f"{station or 'somebody'} is refused ({why}): observed {times} too many")
+        for station, why in self._goodbyes:
+            causes = [one.cause or "none" for one in self._ended if one.station == station]
+            if not any(why in cause for cause in causes):
+                seen = "; ".join(causes) or "none"
+                self._wrong(f"the end of {station}: expected {why}, observed {seen}")
+        for station in dict.fromkeys(station for station, _ in self._brought):
+            wanted = [counts for of, counts in self._brought if of == station]
+            brought = [(one.texts, one.binaries) for one in self._ended if one.station == station]
+            if brought != wanted:
+                self._wrong(f"what {station} brought: expected {wanted}, observed {brought}")
+        if is_whole:
+            for station, number in self._here.items():
+                if number:
+                    self._wrong(f"{station}: {number} connections without an end")
+
+    def _wrong(self, text: str) -> None:
+        self._find(Found(rule="door", text=f"door of {self.lns}: {text}", t_us=now_us()))
+
+    # --- its configuration ----------------------------------------------------------------------
+
+    def _configured(self) -> Config:
+        """What the server reads; ConfigError, which names files and no folder."""
+        file = self._written()
+        try:
+            return load(file)
+        except ConfigError as error:
+            raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
+
+    def _written(self) -> Path:
+        rules, folder = self._rules, self._folder
+        lns: dict[str, object] = {"id": self.lns, "listen": f"{HOST}:{self._port}"}
+        if rules.only is not None:
+            lns["stations"] = [self._stations[name] for name in rules.only]
+        settings: dict[str, dict[str, object]] = {"lns": lns}
+        if rules.shows:
+            write_server_files(folder, _authority(), HOST)
+            settings["tls"] = {"cert": "server.crt", "key": "server.key"} | self._asked()
+        for station in self._stations.values():
+            self._write_home(station)
+        if rules.cups:
+            settings["cups"] = {"listen": f"{HOST}:{self._cups_port}", "credentials": "stations"}
+        (folder / "devices.toml").write_text("device = []\n", "utf-8")
+        (folder / "lns.toml").write_text(toml_text(settings), "utf-8")
+        return folder / "lns.toml"
+
+    def _asked(self) -> dict[str, object]:
+        """What `[tls]` says of what a station shows."""
+        match self._rules.shows:
+            case "token":
+                tokens = "".join(
+                    f'"{one}" = "{token_of(one)}"\n' for one in self._stations.values()
+                )
+                (self._folder / "tokens.toml").write_text(tokens, "utf-8")
+                return {"tokens": "tokens.toml"}
+            case "certificate" | "any certificate":
+                asked: dict[str, object] = {"client_ca": "stations-ca.crt"}
+                return asked | ({"any_station": True} if "any" in self._rules.shows else {})
+            case _:
+                return {}
+
+    def _write_home(self, station: Eui) -> None:
+        shows, authority = self._rules.shows, _authority()
+        write_station_files(
+            self.home(station),
+            "tc",
+            self.uri,
+            trust=authority.certificate if shows else None,
+            client=authority.client(station) if "certificate" in shows else None,
+            token=token_of(station) if shows == "token" else None,
+        )

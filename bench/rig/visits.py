@@ -1,0 +1,122 @@
+"""Who knocks at the door of a network server, what is he told, and what is told of him?"""
+
+import asyncio
+from typing import Any, cast
+
+from bench.plan.needs import Item, needs
+from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
+from bench.verdict.owner import Found, told
+from bench.virtual.visitor import Answer
+from lns.clock import now_us
+
+ELSEWHERE = "198.51.100.7"
+"""Where visitors come from who are no station of the case."""
+_LONGEST_US, _EXACT_US = 300_000_000, 50_000
+
+
+class Visits:
+    """The verbs about doors."""
+
+    def __init__(self, setup: CaseSetup) -> None:
+        self.setup = setup
+        self.must_have = setup.must_have
+
+    @needs(Item.VIRTUAL_TIME)
+    def open_door(
+        self, shows: Shows = "", *, only: tuple[str, ...] | None = None, cups: bool = False
+    ) -> None:
+        """Let stations come over WebSockets, from discovery on; before the first act.
+
+        `shows`: what they have to show, over TLS: nothing, a token (`Bearer` and their EUI), a
+        certificate, or any of the authority. `only` these are listed. `cups`: credentials are to
+        be had as well. From now on whoever is refused must be expected.
+        """
+        self.setup.before_start("how stations come")
+        self.setup.door = DoorRules(shows=shows, only=only, cups=cups)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def knock(
+        self,
+        *says: bytes,
+        shows: str | None = None,
+        plain: bool = False,
+        host: str = ELSEWHERE,
+        at_cups: bool = False,
+        reads: bool = True,
+        leaves: int = _LONGEST_US,
+        status: int | None = None,
+        closed_with: int | None = None,
+        because: str | None = None,
+        of: str | None = None,
+        lasts: int | None = None,
+        lns: str = LNS,
+    ) -> Answer:
+        """Come to the door from a `host` with these octets, a moment apart, and stay to the end.
+
+        Over TLS where there is some, unless it is `plain`, with what the station that `shows` has.
+        Who does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the HTTP
+        `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and `because` of
+        what it is refused, as the station that it said to be (`of`).
+        """
+        await self.setup.begin()
+        door = self._door(lns)
+        if because is not None:
+            door.expect_refused(because, self._eui(of), 1)
+        tls = None if plain else door.shown(self._eui(shows))
+        answer: Answer = await door.knock(
+            says, shows=tls, host=host, at_cups=at_cups, reads=reads, leaves_after_us=leaves
+        )
+        if status is not None:
+            self._same("status", status, answer.status)
+        if closed_with is not None:
+            self._same("closed with", closed_with, answer.closed_with)
+        if lasts is not None and abs(answer.lasted_us - lasts) > _EXACT_US:
+            self._same("lasts (us)", lasts, answer.lasted_us)
+        return answer
+
+    @needs(Item.VIRTUAL_TIME)
+    def expect_refused(
+        self, because: str, *, of: str | None = None, times: int = 1, lns: str = LNS
+    ) -> None:
+        """Expect the server to tell so often that it has refused somebody, or a station."""
+        self._door(lns).expect_refused(because, self._eui(of), times)
+
+    @needs(Item.VIRTUAL_TIME)
+    def expect_goodbye(self, because: str, *, of: str, lns: str = LNS) -> None:
+        """Expect a connection of a station to end with these words in the reason."""
+        self._door(lns).expect_goodbye(self._eui(of), because)
+
+    @needs(Item.VIRTUAL_TIME)
+    def expect_brought(self, of: str, *counts: tuple[int, int], lns: str = LNS) -> None:
+        """Expect so many texts and other messages to be told of each connection of a station."""
+        self._door(lns).expect_brought(self._eui(of), counts)
+
+    @needs(Item.VIRTUAL_TIME)
+    def credentials(self, *, of: str, lns: str = LNS) -> bytes:
+        """What a station has of its own: trust, certificate and key, one behind the other."""
+        found: bytes = self._door(lns).credentials(self._eui(of))
+        return found
+
+    def expect_said(self, what: str, expected: object, observed: object) -> None:
+        """Expect something of what a visitor was told."""
+        self._same(what, expected, observed)
+
+    @needs(Item.VIRTUAL_TIME)
+    def begin_knocking(self, /, *says: bytes, **facts: Any) -> "asyncio.Task[Answer]":
+        """`knock`, while the scenario goes on; before the end it is to be awaited."""
+        return self.setup.tasks.create_task(self.knock(*says, **facts))
+
+    def _door(self, lns: str) -> Any:
+        return cast(Any, self.setup.server(lns)).door  # there is one where time is virtual
+
+    def _eui(self, station: str | None) -> str | None:
+        """A station of the case by its name, or anybody by his EUI."""
+        if station is None or station not in self.setup.stations:
+            return station
+        return self.setup.station(station).eui
+
+    def _same(self, what: str, expected: object, observed: object) -> None:
+        if expected != observed:
+            values = f"expected {told(expected)}, observed {told(observed)}"
+            text = f"what a visitor is told: {what}: {values}"
+            self.setup.case.find(Found(rule="door", text=text, t_us=now_us()))

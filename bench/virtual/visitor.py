@@ -1,0 +1,136 @@
+"""What do those say who come to the door of a network server, and what are they told?
+
+Requests as octets, right and wrong ones, and the answers read without the server's code. Sources:
+RFC 9112 and RFC 6455; Basics Station, LNS and CUPS protocols.
+"""
+
+import base64
+import json
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from zlib import crc32
+
+_KEY = base64.b64encode(bytes(16)).decode()
+_ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+OPENED = 101
+TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
+_LAST, _MASKED, _TWO_OCTETS, _EIGHT_OCTETS = 0x80, 0x80, 126, 127
+_STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+Headers = Sequence[tuple[str, str]]
+
+
+def request(method: str, path: str, headers: Headers = (), body: bytes = b"") -> bytes:
+    """A request of HTTP/1.1."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: lns.example"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+def upgrade(path: str, headers: Headers = ()) -> bytes:
+    """The request for a WebSocket."""
+    asked = (
+        ("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Key", _KEY),
+        ("Sec-WebSocket-Version", "13"),
+    )  # fmt: skip
+    return request("GET", path, (*asked, *headers))
+
+
+def frame(content: str | bytes, opcode: int | None = None) -> bytes:
+    """One message of a client, whose masking key is 0."""
+    octets = content.encode() if isinstance(content, str) else content
+    opcode = (TEXT if isinstance(content, str) else BINARY) if opcode is None else opcode
+    count = len(octets)
+    if count < _TWO_OCTETS:
+        head = struct.pack("!BB", _LAST | opcode, _MASKED | count)
+    elif count < 1 << 16:
+        head = struct.pack("!BBH", _LAST | opcode, _MASKED | _TWO_OCTETS, count)
+    else:
+        head = struct.pack("!BBQ", _LAST | opcode, _MASKED | _EIGHT_OCTETS, count)
+    return head + bytes(4) + octets
+
+
+def update_info(station: str, *, uris: tuple[str, str] = ("", ""), keys: bytes = b"") -> bytes:
+    """What a station asks CUPS, which has these URIs (CUPS, LNS) and credentials of its LNS."""
+    body = {
+        "router": station, "cupsUri": uris[0], "tcUri": uris[1], "cupsCredCrc": 0,
+        "tcCredCrc": crc32(keys), "station": "2.0.6(linux/std)", "model": "linux", "package": "",
+        "keys": [],
+    }  # fmt: skip
+    return json.dumps(body).encode()
+
+
+def post(path: str, body: bytes, headers: Headers = ()) -> bytes:
+    """A request with a body."""
+    return request("POST", path, (("Content-Length", str(len(body))), *headers), body)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What somebody was told, octet by octet, and how long it took until it was over."""
+
+    octets: bytes
+    lasted_us: int
+
+    @property
+    def status(self) -> int | None:
+        """The HTTP status; None where there was no answer."""
+        found = _STATUS.match(self.octets)
+        return int(found[1]) if found else None
+
+    @property
+    def body(self) -> bytes:
+        return self.octets.partition(b"\r\n\r\n")[2]
+
+    def header(self, name: str) -> str | None:
+        """What a header says; None where it is not there."""
+        head = self.octets.partition(b"\r\n\r\n")[0].decode("latin-1")
+        found = re.search(rf"(?im)^{re.escape(name)}: *(.*?)\r?$", head)
+        return found[1] if found else None
+
+    @property
+    def is_web_socket(self) -> bool:
+        """Whether a request for a WebSocket was taken, with the right proof (RFC 6455, 4.2.2)."""
+        digest = sha1(_KEY.encode() + _ACCEPT, usedforsecurity=False).digest()
+        proof = base64.b64encode(digest).decode()
+        return self.status == OPENED and self.header("Sec-WebSocket-Accept") == proof
+
+    def frames(self) -> Iterator[tuple[int, bytes]]:
+        """Opcode and content of each whole message that came over a WebSocket."""
+        left = self.body
+        while len(left) > 1:
+            opcode, count, at = left[0] & 0x0F, left[1], 2
+            if count == _TWO_OCTETS:
+                count, at = struct.unpack_from("!H", left, 2)[0], 4
+            elif count == _EIGHT_OCTETS:
+                count, at = struct.unpack_from("!Q", left, 2)[0], 10
+            if len(left) < at + count:
+                return
+            yield opcode, left[at : at + count]
+            left = left[at + count :]
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts that came over a WebSocket."""
+        return [content.decode() for opcode, content in self.frames() if opcode == TEXT]
+
+    @property
+    def closed_with(self) -> int | None:
+        """The code with which a WebSocket was closed; None where it was not."""
+        closing = [content for opcode, content in self.frames() if opcode == CLOSE]
+        return int.from_bytes(closing[0][:2], "big") if closing else None
+
+    @property
+    def handed_out(self) -> tuple[str, str, bytes, bytes] | None:
+        """What CUPS gave: URIs and credentials, of CUPS and of the LNS; None if it gave nothing."""
+        if self.status != 200:
+            return None
+        left, found = self.body, []
+        for wide in (1, 1, 2, 2, 4, 4):
+            count = int.from_bytes(left[:wide], "little")
+            found.append(left[wide : wide + count])
+            left = left[wide + count :]
+        cups_uri, tc_uri, cups, tc, *_ = found
+        return cups_uri.decode(), tc_uri.decode(), cups, tc

@@ -1,0 +1,333 @@
+"""How stations find their network server and are let in, and what becomes of whoever else comes."""
+
+import json
+
+import pytest
+
+from bench.clock import milliseconds, seconds
+from bench.virtual.visitor import TEXT, frame, post, request, update_info, upgrade
+from scenarios.words import COPY, FIRST
+
+pytestmark = pytest.mark.requires("virtual time")
+
+ASKS = "/router-info"
+INFO = "/update-info"
+STRANGER = "0016C001F1FFFFFF"
+_TEXT_MAX = 65_536
+_NOTHING = "no WebSocket request: did not receive a valid HTTP request"
+_VERSION = '{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}'
+
+
+def bearer(station):
+    """The token of a station."""
+    return [("Authorization", f"Bearer {station.eui}")]
+
+
+def data(station):
+    """The path of its data connection."""
+    return f"/router/{station.eui}"
+
+
+def question(station):
+    """What it asks at discovery."""
+    return frame(json.dumps({"router": station.eui}))
+
+
+async def served(rig):
+    """A station and a device as there are any, whoever else comes."""
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_reply(uplink)
+
+
+async def test_stations_come_through_the_door(rig, strategy, confirmed):
+    """Discovery, a WebSocket, and all that goes over it; whoever was cut off comes again."""
+    rig.open_door()
+    rig.east.delay_uplinks(milliseconds(200))
+    before = await rig.alpha.send(confirmed=confirmed)
+    rig.west.cut()
+    rig.west.restore()
+    await rig.wait(seconds(5))
+    after = await rig.alpha.send(confirmed=confirmed)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST + COPY, first="west", copy="east")
+        rig.expect_reply(uplink)
+    rig.expect_goodbye("1000", of="west")
+
+
+@pytest.mark.parametrize("shows", ["nothing", "token", "certificate", "any certificate"])
+async def test_stations_come_over_tls(rig, shows):
+    """What a station has to show it shows at discovery and for its data."""
+    rig.open_door(shows)
+    rig.east.delay_uplinks(milliseconds(200))
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
+    rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "killed")
+async def test_stations_find_a_server_that_was_away(rig):
+    """It listens again where it did; what it knew of its connections is gone with it."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    await rig.restart_lns()
+    await rig.wait(seconds(30))
+    await served(rig)
+
+
+async def test_discovery_names_the_way(rig):
+    """Any spelling of an EUI is one; the answer repeats it, and its way is taken."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    station = rig.west.eui
+    dashed = "-".join(station[at : at + 2] for at in range(0, 16, 2))
+    for router in (station, station.lower(), dashed, int(station, 16)):
+        asked = upgrade(ASKS) + frame(json.dumps({"router": router}))
+        told = await rig.knock(asked, status=101, leaves=seconds(1))
+        answer = json.loads(told.texts[0])
+        rig.expect_said("uri", f"ws://127.0.0.1:6090/router/{station}", answer.get("uri"))
+        rig.expect_said("error", None, answer.get("error"))
+        rig.expect_said("proof", True, told.is_web_socket)
+
+
+async def test_only_two_ways_are_there(rig):
+    """Any other path is refused, as is a station that does not say who it is."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    for path in ("/", "/router-inf", "/router-info/", "/ROUTER-INFO"):
+        await rig.knock(upgrade(path), status=404, because="only /router-info is here")
+    for spelling in ("", "west", "0016C001F150", "0016C001F15000010"):
+        why = "the path does not end with a station EUI"
+        await rig.knock(upgrade(f"/router/{spelling}"), status=404, because=why)
+    # A query is not part of the path.
+    asked = upgrade(f"{ASKS}?x=1") + question(rig.west)
+    told = await rig.knock(asked, status=101, leaves=seconds(1))
+    rig.expect_said("answers", 1, len(told.texts))
+
+
+async def test_what_is_no_question_is_answered_so(rig):
+    """A station learns why nobody is named; who asks nothing is not waited for."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    why = 'not a question for a router: {"router": <EUI>}'
+    for said in ("{}", "[]", "nonsense", '{"router":"west"}', '{"router":-1}', '{"router":null}'):
+        asked = upgrade(ASKS) + frame(said)
+        told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
+        rig.expect_said("error", True, bool(json.loads(told.texts[0]).get("error")))
+    await rig.knock(upgrade(ASKS), status=101, because="asked nothing", lasts=seconds(15))
+    # Whoever has his answer may stay for as long as whoever has none.
+    asked = upgrade(ASKS) + question(rig.west)
+    await rig.knock(asked, status=101, lasts=seconds(15))
+
+
+async def test_who_makes_no_web_socket_is_told_so(rig):
+    """A request that is none, or that never comes, keeps nobody else waiting."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    await rig.knock(b"", lasts=seconds(10), because=_NOTHING)
+    missing = "no WebSocket request: missing Connection header"
+    await rig.knock(request("GET", ASKS), status=426, because=missing)
+    await served(rig)
+
+
+async def test_only_listed_stations_may_come(rig):
+    """At discovery and for data: whoever is not in the list is told so, the others are served."""
+    rig.open_door(only=("west", "east"))
+    rig.only("west")
+    await served(rig)
+    refused = "not in the list of stations"
+    told = await rig.knock(upgrade(f"/router/{STRANGER}"), status=403)
+    rig.expect_refused(refused, of=STRANGER)
+    rig.expect_said("body", refused, told.body.decode().strip())
+    told = await rig.knock(
+        upgrade(ASKS) + frame(json.dumps({"router": STRANGER})), status=101, leaves=seconds(1)
+    )
+    rig.expect_refused(refused, of=STRANGER)
+    rig.expect_said("error", refused, json.loads(told.texts[0]).get("error"))
+
+
+async def test_a_token_is_good_for_its_station_only(rig):
+    """Without one, with a wrong one, with that of another: refused, and told what is asked for."""
+    rig.open_door("token")
+    rig.only("west")
+    await served(rig)
+    for path, of in ((ASKS, None), (data(rig.west), "west")):
+        for headers, why in (
+            ((), "no Authorization header"),
+            ([("Authorization", "Bearer")], "wrong token"),
+            ([("Authorization", f"bearer {rig.west.eui}")], "wrong token"),
+            ([("Authorization", f"Bearer {rig.west.eui}x")], "wrong token"),
+            (bearer(rig.west) * 2, "no Authorization header"),
+        ):
+            told = await rig.knock(upgrade(path, headers), status=401, because=why, of=of)
+            rig.expect_said("what is asked for", "Bearer", told.header("WWW-Authenticate"))
+    # Any station may ask, but for itself; blanks around a token are none of it.
+    await rig.knock(
+        upgrade(data(rig.west), bearer(rig.east)), status=401, because="wrong token", of="west"
+    )
+    asked = upgrade(ASKS, bearer(rig.east)) + question(rig.west)
+    told = await rig.knock(asked, leaves=seconds(1), because="wrong token", of="west")
+    rig.expect_said("error", "wrong token", json.loads(told.texts[0]).get("error"))
+    asked = upgrade(ASKS, [("Authorization", f" Bearer {rig.west.eui} ")]) + question(rig.west)
+    told = await rig.knock(asked, status=101, leaves=seconds(1))
+    rig.expect_said("error", None, json.loads(told.texts[0]).get("error"))
+
+
+async def test_a_certificate_is_good_for_its_station_only(rig):
+    """Without one, or with that of another: refused."""
+    rig.open_door("certificate")
+    rig.only("west")
+    await served(rig)
+    why = "no client certificate"
+    await rig.knock(upgrade(ASKS), status=403, because=why)
+    await rig.knock(upgrade(data(rig.west)), status=403, because=why, of="west")
+    why = "the client certificate is another station's"
+    await rig.knock(upgrade(data(rig.west)), shows="east", status=403, because=why, of="west")
+    asked = upgrade(ASKS) + question(rig.west)
+    told = await rig.knock(asked, shows="west", status=101, leaves=seconds(1))
+    rig.expect_said("answers", 1, len(told.texts))
+
+
+async def test_any_certificate_may_be_good_for_every_station(rig):
+    """Where the operator wants it so; there has to be one yet."""
+    rig.open_door("any certificate")
+    rig.only("west")
+    await served(rig)
+    asked = upgrade(ASKS) + question(rig.west)
+    told = await rig.knock(asked, shows="east", status=101, leaves=seconds(1))
+    rig.expect_said("error", None, json.loads(told.texts[0]).get("error"))
+    await rig.knock(upgrade(ASKS), status=403, because="no client certificate")
+
+
+async def test_a_handshake_is_not_waited_for(rig):
+    """Who speaks no TLS, says nothing, or leaves in the middle of it."""
+    rig.open_door("nothing")
+    rig.only("west")
+    await served(rig)
+    await rig.knock(upgrade(ASKS), plain=True, because="TLS handshake: speaks no TLS")
+    await rig.knock(b"", plain=True, because="TLS handshake: takes too long", lasts=seconds(5))
+    left = "TLS handshake: left in the middle of it"
+    await rig.knock(b"\x16\x03", plain=True, leaves=seconds(1), because=left)
+    await served(rig)
+
+
+async def test_a_newer_connection_of_a_station_ends_the_older_one(rig):
+    """And the end of that one does not take the newer one with it."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    hello = upgrade(f"/router/{STRANGER}") + frame(_VERSION)
+    first = rig.begin_knocking(hello, status=101, lasts=seconds(1))
+    await rig.wait(seconds(1))
+    second = rig.begin_knocking(hello, status=101, lasts=seconds(2))
+    await rig.wait(seconds(2))
+    await rig.knock(hello, status=101, leaves=seconds(1))
+    rig.expect_said(
+        "closed with", (None, None), ((await first).closed_with, (await second).closed_with)
+    )
+    rig.expect_goodbye("replaced by a newer connection", of=STRANGER)
+    rig.expect_brought(STRANGER, (1, 0), (1, 0), (1, 0))
+
+
+async def test_a_station_that_is_gone_is_noticed(rig):
+    """It is asked every 30 s whether it is there, and has a minute to say so."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    hello = upgrade(f"/router/{STRANGER}") + frame(_VERSION)
+    told = await rig.knock(hello, status=101, closed_with=1011, lasts=seconds(90))
+    rig.expect_said("pings", 1, sum(opcode == 0x9 for opcode, _ in told.frames()))
+    rig.expect_goodbye("keepalive ping timeout", of=STRANGER)
+
+
+async def test_how_long_a_message_may_be(rig):
+    """64 KiB are read, one octet more ends the connection; what is no text is not read."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    hello = upgrade(f"/router/{STRANGER}") + frame(_VERSION)
+    longest, too_long = (frame(_VERSION.ljust(_TEXT_MAX + more)) for more in (0, 1))
+    told = await rig.knock(hello, longest, status=101, leaves=seconds(2))
+    rig.expect_said("closed with", None, told.closed_with)
+    await rig.knock(hello, too_long, status=101, closed_with=1009)
+    await rig.knock(hello, frame(b"shell"), status=101, leaves=seconds(2))
+    await rig.knock(hello, frame(b"\xff", TEXT), status=101, closed_with=1007)
+    rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 1), (1, 0))
+
+
+async def test_who_reads_too_slowly_is_dropped(rig):
+    """Nobody waits for a reader: what is not read in time is of no use any more."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    asks = frame('{"msgtype":"timesync","txtime":1}') * 1500
+    hello = upgrade(f"/router/{STRANGER}") + frame(_VERSION)
+    await rig.knock(hello + asks, reads=False, leaves=seconds(20))
+    rig.expect_goodbye("reads too slowly", of=STRANGER)
+    await served(rig)
+
+
+async def test_of_many_who_say_nothing_the_oldest_go(rig):
+    """Of the address that has most; whoever else comes is not disturbed."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    other = rig.begin_knocking(b"", host="203.0.113.9", because=_NOTHING, lasts=seconds(10))
+    crowd = [rig.begin_knocking(b"", leaves=seconds(3)) for _ in range(256)]
+    await rig.wait(seconds(4))
+    too_many = "too many connections that say nothing"
+    rig.expect_refused(too_many)
+    rig.expect_refused(_NOTHING, times=255)
+    told = await crowd[0]
+    rig.expect_said("the oldest goes at once", True, told.lasted_us < seconds(1))
+    for one in (*crowd[1:], other):
+        await one
+    await served(rig)
+
+
+async def test_credentials_are_handed_out(rig):
+    """A station that has other ones gets its own; one that has them gets nothing."""
+    rig.open_door("certificate", cups=True)
+    rig.only("west")
+    await served(rig)
+    has = rig.credentials(of="west")
+    for keys, uri in ((b"", "wss://elsewhere:1"), (has, "wss://127.0.0.1:6090")):
+        asked = post(INFO, update_info(rig.west.eui, uris=("", uri), keys=keys))
+        told = await rig.knock(asked, at_cups=True, shows="west", status=200)
+        cups_uri, tc_uri, cups, tc = told.handed_out
+        rig.expect_said("URI of CUPS", "", cups_uri)
+        rig.expect_said("URI of the LNS", "" if keys else "wss://127.0.0.1:6090", tc_uri)
+        rig.expect_said("credentials of CUPS", b"", cups)
+        rig.expect_said("credentials of the LNS", not keys, bool(tc))
+    asked = post(INFO, update_info(rig.west.eui))
+    why = "CUPS: the client certificate is another station's"
+    await rig.knock(asked, at_cups=True, shows="east", status=403, because=why, of="west")
+
+
+async def test_who_does_not_ask_for_credentials_is_told_so(rig):
+    """Each wrong request has its status, and none is waited for."""
+    rig.open_door(cups=True)
+    rig.only("west")
+    await served(rig)
+    body = update_info(rig.west.eui)
+    for asked, status, why in (
+        (b"nonsense\r\n\r\n", 400, "no HTTP request"),
+        (post("/update", body), 404, "only /update-info is here"),
+        (request("GET", INFO), 405, "only POST is served"),
+        (request("POST", INFO), 411, "no Content-Length"),
+        (post(INFO, b"", [("Content-Length", "16385")]), 413, "the body is too large"),
+        (post(INFO, b"{}"), 400, "no update-info request"),
+        (post(INFO, b"x" * 16_384), 400, "no update-info request"),
+    ):
+        await rig.knock(asked, at_cups=True, status=status, because=f"CUPS: {why}")
+    whole = "CUPS: no whole request"
+    await rig.knock(b"POST", at_cups=True, because=whole, lasts=seconds(10))
+    await rig.knock(post(INFO, body)[:-1], at_cups=True, because=whole, lasts=seconds(10))
+    # A station whose files are not here is told where its server is.
+    told = await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
+    rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
