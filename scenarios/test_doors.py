@@ -193,6 +193,25 @@ async def test_a_certificate_is_good_for_its_station_only(rig):
     rig.expect_said("answers", 1, len(told.texts))
 
 
+async def test_an_odd_certificate_is_good_for_nobody(rig):
+    """Each kind is told by its own sentence, in the handshake or after it."""
+    rig.open_door("certificate")
+    rig.only("west")
+    await served(rig)
+    asked = upgrade(data(rig.west))
+    nameless = "the client certificate names no station: it needs an EUI as its CN"
+    for who, why in (
+        ("nobody", nameless),
+        ("two names", nameless),
+        ("a server", "the client certificate is not made for clients"),
+    ):
+        await rig.knock(asked, shows=who, status=403, because=why, of="west")
+    handshake = "TLS handshake: the client certificate"
+    await rig.knock(asked, shows="a foreigner", because=f"{handshake} is of another authority")
+    await rig.knock(asked, shows="an expired one", because=f"{handshake} has expired")
+    await served(rig)
+
+
 async def test_any_certificate_may_be_good_for_every_station(rig):
     """Where the operator wants it so; there has to be one yet."""
     rig.open_door("any certificate")
@@ -290,23 +309,54 @@ async def test_of_many_who_say_nothing_the_oldest_go(rig):
     await served(rig)
 
 
-async def test_credentials_are_handed_out(rig):
+@pytest.mark.parametrize("shows", ["nothing", "token", "certificate"])
+async def test_credentials_are_handed_out(rig, shows):
     """A station that has other ones gets its own; one that has them gets nothing."""
-    rig.open_door("certificate", cups=True)
+    rig.open_door(shows, cups=True)
     rig.only("west")
     await served(rig)
-    has = rig.credentials(of="west")
-    for keys, uri in ((b"", "wss://elsewhere:1"), (has, "wss://127.0.0.1:6090")):
-        asked = post(INFO, update_info(rig.west.eui, uris=("", uri), keys=keys))
+    has, due = rig.credentials(of="west")
+    here = "wss://127.0.0.1:6090"
+    headers = bearer(rig.west) if shows == "token" else []
+    for keys, uri in ((b"", "wss://elsewhere:1"), (has, here)):
+        asked = post(INFO, update_info(rig.west.eui, uris=("", uri), keys=keys), headers)
         told = await rig.knock(asked, at_cups=True, shows="west", status=200)
-        cups_uri, tc_uri, cups, tc = told.handed_out
-        rig.expect_said("URI of CUPS", "", cups_uri)
-        rig.expect_said("URI of the LNS", "" if keys else "wss://127.0.0.1:6090", tc_uri)
-        rig.expect_said("credentials of CUPS", b"", cups)
-        rig.expect_said("credentials of the LNS", not keys, bool(tc))
-    asked = post(INFO, update_info(rig.west.eui))
-    why = "CUPS: the client certificate is another station's"
-    await rig.knock(asked, at_cups=True, shows="east", status=403, because=why, of="west")
+        given = ("", "", b"", b"") if keys else ("", here, b"", due)
+        rig.expect_said("what is handed out", given, told.handed_out)
+
+
+@pytest.mark.parametrize("shows", ["token", "certificate"])
+async def test_credentials_are_for_their_station_only(rig, shows):
+    """What opens a station's own door opens no other's."""
+    rig.open_door(shows, cups=True)
+    rig.only("west")
+    await served(rig)
+    body = update_info(rig.west.eui)
+    if shows == "certificate":
+        why = "CUPS: the client certificate is another station's"
+        asked = post(INFO, body)
+        await rig.knock(asked, at_cups=True, shows="east", status=403, because=why, of="west")
+    else:
+        for headers, why in ((), "no Authorization header"), (bearer(rig.east), "wrong token"):
+            asked = post(INFO, body, headers)
+            why = f"CUPS: {why}"
+            told = await rig.knock(asked, at_cups=True, status=401, because=why, of="west")
+            rig.expect_said("what is asked for", "Bearer", told.header("WWW-Authenticate"))
+    silent = "CUPS: TLS handshake: takes too long"
+    await rig.knock(b"", at_cups=True, plain=True, because=silent, lasts=seconds(5))
+
+
+async def test_of_many_who_ask_for_no_credentials_the_oldest_go(rig):
+    """As at the other door."""
+    rig.open_door(cups=True)
+    rig.only("west")
+    await served(rig)
+    crowd = [rig.begin_knocking(b"", at_cups=True, leaves=seconds(3)) for _ in range(257)]
+    await rig.wait(seconds(4))
+    rig.expect_refused("CUPS: too many connections that say nothing")
+    rig.expect_refused("CUPS: no whole request", times=256)
+    for one in crowd:
+        await one
 
 
 async def test_who_does_not_ask_for_credentials_is_told_so(rig):
@@ -331,3 +381,34 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
     # A station whose files are not here is told where its server is.
     told = await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
     rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
+
+
+async def test_stations_are_told_where_to_go(rig):
+    """Not to where the server listens, but to where it can be reached."""
+    rig.open_door(cups=True, public_host="lns.example")
+    rig.only("west")
+    await served(rig)
+    told = await rig.knock(upgrade(ASKS), question(rig.west), status=101, leaves=seconds(1))
+    due = f"ws://lns.example:6090/router/{rig.west.eui}"
+    rig.expect_said("uri", due, json.loads(told.texts[0]).get("uri"))
+    told = await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
+    rig.expect_said("URI of the LNS", "ws://lns.example:6090", told.handed_out[1])
+
+
+@pytest.mark.fault("lns", "restarted")
+@pytest.mark.parametrize("shows", ["", "nothing"])
+async def test_who_goes_away_says_so(rig, shows):
+    """Open connections are closed in order, and nobody is refused for that; then all come again."""
+    rig.open_door(shows, cups=True)
+    rig.only("west")
+    await served(rig)
+    here = rig.begin_knocking(upgrade(f"/router/{STRANGER}"), closed_with=1001)
+    asks = rig.begin_knocking(upgrade(ASKS))
+    silent = [rig.begin_knocking(b"", plain=True, at_cups=cups) for cups in (False, True)]
+    await rig.wait(seconds(1))
+    await rig.close_door()
+    for one in (here, asks, *silent):
+        await one
+    rig.expect_said("the silent are dropped at once", True, (await silent[0]).lasted_us < 2_000_000)
+    await rig.wait(seconds(30))
+    await served(rig)

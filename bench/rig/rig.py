@@ -365,6 +365,7 @@ class Rig(Expectations):
     expect_said = verb("visits", Visits.expect_said)
     expect_brought = verb("visits", Visits.expect_brought)
     begin_knocking = verb("visits", Visits.begin_knocking)
+    close_door = verb("visits", Visits.close_door)
     credentials = verb("visits", Visits.credentials)
 
     # --- from the first act to the end ----------------------------------------------------------

@@ -452,6 +452,12 @@ class MemoryServer(NetworkServer):
         self.door = Door(self.lns, number, setup.door, stations, self._record, setup.case.find)
         await self.door.open(server, setup.tasks)
 
+    async def open_door_again(self) -> None:
+        """Let the listeners end in order, and begin anew."""
+        assert self.door is not None and self._server is not None
+        await self.door.closed()
+        await self._open_door(self._server)
+
     def _record(self, event: Event) -> None:
         self._setup.record(self.lns, event.kind, as_fields(event))
 

@@ -23,16 +23,22 @@ class Visits:
 
     @needs(Item.VIRTUAL_TIME)
     def open_door(
-        self, shows: Shows = "", *, only: tuple[str, ...] | None = None, cups: bool = False
+        self,
+        shows: Shows = "",
+        *,
+        only: tuple[str, ...] | None = None,
+        cups: bool = False,
+        public_host: str = "",
     ) -> None:
         """Let stations come over WebSockets, from discovery on; before the first act.
 
         `shows`: what they have to show, over TLS: nothing, a token (`Bearer` and their EUI), a
         certificate, or any of the authority. `only` these are listed. `cups`: credentials are to
-        be had as well. From now on whoever is refused must be expected.
+        be had as well. `public_host`: where stations are told to go, if not to where the server
+        listens. From now on whoever is refused must be expected.
         """
         self.setup.before_start("how stations come")
-        self.setup.door = DoorRules(shows=shows, only=only, cups=cups)
+        self.setup.door = DoorRules(shows=shows, only=only, cups=cups, public_host=public_host)
 
     @needs(Item.VIRTUAL_TIME)
     async def knock(
@@ -53,7 +59,8 @@ class Visits:
     ) -> Answer:
         """Come to the door from a `host` with these octets, a moment apart, and stay to the end.
 
-        Over TLS where there is some, unless it is `plain`, with what the station that `shows` has.
+        Over TLS where there is some, unless it is `plain`, with what the station that `shows` has,
+        or with a certificate of "nobody", "two names", "a server", "a foreigner", "an expired one".
         Who does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the HTTP
         `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and `because` of
         what it is refused, as the station that it said to be (`of`).
@@ -92,10 +99,18 @@ class Visits:
         self._door(lns).expect_brought(self._eui(of), counts)
 
     @needs(Item.VIRTUAL_TIME)
-    def credentials(self, *, of: str, lns: str = LNS) -> bytes:
-        """What a station has of its own: trust, certificate and key, one behind the other."""
-        found: bytes = self._door(lns).credentials(self._eui(of))
+    def credentials(self, *, of: str, lns: str = LNS) -> tuple[bytes, bytes]:
+        """What a station has of its own: as it tells of it, and as it is handed out."""
+        found: tuple[bytes, bytes] = self._door(lns).credentials(self._eui(of))
         return found
+
+    @needs(Item.VIRTUAL_TIME)
+    async def close_door(self, lns: str = LNS) -> None:
+        """Let a server end its connections in order, and listen again."""
+        await self.setup.begin()
+        self.setup.case.fault("lns", "goes away", lns=lns)
+        await cast(Any, self.setup.server(lns)).open_door_again()
+        self.setup.case.fault("lns", "goes away", "fault.end", lns=lns)
 
     def expect_said(self, what: str, expected: object, observed: object) -> None:
         """Expect something of what a visitor was told."""

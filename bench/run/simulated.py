@@ -28,7 +28,7 @@ import msgspec
 
 import bench
 import lns
-from bench import clock
+from bench import clock, sockets
 from bench.clock import Livelock
 from bench.device.interfaces import Joining, Sent
 from bench.host.beside import leave_ctrl_c
@@ -305,11 +305,12 @@ def _is_of_consumer(failure: Exception) -> bool:
 
 
 def _is_of_server(failure: Exception) -> bool:
-    """Whether a network server raised it, and the clock alone had called that, or never rests."""
+    """Whether a network server raised it, and clock or wire had called that, or never rests."""
     if isinstance(failure, Livelock):
         return any(Path(lns.__path__[0]) in Path(file).parents for file in failure.files)
     files = [frame.filename for frame in traceback.extract_tb(failure.__traceback__)]
-    called = list(takewhile(lambda file: file != clock.__file__, reversed(files)))
+    callers = (clock.__file__, sockets.__file__)
+    called = list(takewhile(lambda file: file not in callers, reversed(files)))
     ours, theirs = (
         any(Path(module.__path__[0]) in Path(file).parents for file in called)
         for module in (bench, lns)

@@ -168,7 +168,7 @@ class StationServer:
                 await connection.send(self._answer(connection, message))
                 await connection.wait_closed()
         except (ConnectionClosed, TimeoutError):
-            if not asked:
+            if not asked and connection.dropped_for != GOES_AWAY:
                 self._tell_refusal(connection, None, "asked nothing")
 
     def _answer(self, connection: WebSocket, message: str | bytes) -> str:

@@ -6,17 +6,25 @@ answer, when it is over, and the sentence with which the server tells that it re
 """
 
 import asyncio
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from bench.certificates import Authority, write_server_files, write_station_files
-from bench.host.lns_process import toml_text
+from bench.certificates import (
+    CLIENT,
+    Authority,
+    Pair,
+    write_server_files,
+    write_station_files,
+)
+from bench.host.lns_process import alive, toml_text
 from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.sockets import LATENCY_US
@@ -39,7 +47,7 @@ from lns.startup import prepare
 
 HOST = "127.0.0.1"
 DISCOVERY = "/router-info"
-_APART_US = 10_000
+_APART_US, _ENDS_WITHIN_S = 10_000, 60
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
@@ -48,9 +56,35 @@ def _authority() -> Authority:
     return Authority()
 
 
+_ODD = ("nobody", "a server", "a foreigner", "two names", "an expired one")
+
+
+def _odd(kind: str) -> Pair:
+    """A certificate that is good for nobody."""
+    match kind:
+        case "nobody":
+            return _authority().issue(["somebody"], usages=[CLIENT])
+        case "two names":
+            return _authority().issue(["0016C001F1500001", "0016C001F1500001"], usages=[CLIENT])
+        case "a server":
+            return _authority().issue(["0016C001F1500001"], usages=[])
+        case "an expired one":
+            past = timedelta(hours=-1)
+            return _authority().issue(["0016C001F1500001"], usages=[CLIENT], ends_in=past)
+        case _:
+            return Authority("another").client(Eui("0016C001F1500001"))
+
+
 def token_of(station: str) -> str:
     """The `Authorization` of a station."""
     return f"Bearer {station}"
+
+
+def _der(pem: bytes) -> bytes:
+    """What stands in a PEM, or a token as it is; four zeros for nothing (CUPS protocol)."""
+    if b"-----" not in pem:
+        return pem or bytes(4)
+    return b64decode(b"".join(pem.split(b"-----")[2].split()))
 
 
 @dataclass(slots=True)
@@ -89,12 +123,14 @@ class Door:
         self._uris: dict[Eui, str] = {}
         self._links: dict[Eui, WebSocketLink] = {}
         self._due: Counter[tuple[str, str | None]] = Counter()
+        self._hosts = {HOST: None}
         self._goodbyes: list[tuple[str, str]] = []
         self._brought: list[tuple[str, tuple[int, int]]] = []
         self._refused: Counter[tuple[str, str | None]] = Counter()
         self._here: Counter[str | None] = Counter()
         self._ended: list[Connection] = []
         self._stopped = asyncio.Event()
+        self._limit = asyncio.timeout(None)
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
 
@@ -103,19 +139,30 @@ class Door:
         """Where stations ask for their server."""
         return f"{'wss' if self._rules.shows else 'ws'}://{HOST}:{self._port}"
 
+    @property
+    def public_uri(self) -> str:
+        """Where stations are told to go."""
+        return self.uri.replace(HOST, self._rules.public_host or HOST)
+
     async def open(self, server: NetworkServer, tasks: asyncio.TaskGroup) -> None:
         """Listen until `close` or `cut`."""
-        startup = prepare(self._configured())
+        with alive(self.lns):
+            startup = prepare(self._configured())
         listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = serve_stations(startup, server, self._take, listening.set_result, self._stopped)
         self._task = tasks.create_task(self._serve(serving))
-        told, due = await listening, self.uri + DISCOVERY
+        await asyncio.wait((self._task, listening), return_when=asyncio.FIRST_COMPLETED)
+        told, due = listening.result() if listening.done() else None, self.uri + DISCOVERY
         if told != due:
-            self._wrong(f"it listens at {due}, and says {told}")
+            self._wrong(f"it listens at {due}, and says {told or 'nothing'}")
 
     async def _serve(self, serving: Coroutine[Any, Any, None]) -> None:
         try:
-            await serving
+            with alive(self.lns):
+                async with self._limit:
+                    await serving
+        except TimeoutError:
+            self._wrong(f"it does not end within {_ENDS_WITHIN_S} s")
         finally:
             rmtree(self._folder, ignore_errors=True)
         if not self._is_over:
@@ -123,7 +170,15 @@ class Door:
 
     def close(self) -> None:
         """Let the server go away, as it does when it is asked to."""
-        self._stopped.set()
+        if not (self._is_over or self._stopped.is_set()):
+            self._stopped.set()
+            self._limit.reschedule(asyncio.get_running_loop().time() + _ENDS_WITHIN_S)
+
+    async def closed(self) -> None:
+        """Let it go away, and wait until it is gone."""
+        self.close()
+        if self._task is not None:
+            await self._task
 
     async def cut(self) -> None:
         """The server is dead: nothing more is told of it."""
@@ -147,11 +202,19 @@ class Door:
         """A station is gone, and its socket stays for so long."""
         self._links[station].vanish(noticed_after_us)
 
-    def shown(self, station: Eui | None) -> StationTls | None:
-        """What a station shows, or somebody who has nothing; None where there is no TLS."""
-        if station is not None:
-            return station_files(self.home(station))[1]
-        return StationTls(self._folder / "stations-ca.crt") if self._rules.shows else None
+    def shown(self, who: str | None) -> StationTls | None:
+        """What a station shows, or somebody with an odd certificate, or with none.
+
+        None where there is no TLS.
+        """
+        trust = self._folder / "stations-ca.crt"
+        if who in _ODD:
+            pair = _odd(who)
+            pair.write(self._folder, "odd")
+            return StationTls(trust, self._folder / "odd.crt", self._folder / "odd.key")
+        if who is not None:
+            return station_files(self.home(Eui(who)))[1]
+        return StationTls(trust) if self._rules.shows else None
 
     def home(self, station: Eui) -> Path:
         """Where the files of a station are."""
@@ -169,6 +232,7 @@ class Door:
     ) -> Answer:
         """Come from a host, say this, and hear what comes until either side leaves."""
         loop = asyncio.get_running_loop()
+        self._hosts[host] = None
         over: asyncio.Future[None] = loop.create_future()
         began_us = now_us()
         tls: Any = {} if shows is None else {"ssl": shows.context, "server_hostname": HOST}
@@ -203,11 +267,11 @@ class Door:
         """So many texts and other messages come over each connection of a station."""
         self._brought += [(station, count) for count in counts]
 
-    def credentials(self, station: Eui) -> bytes:
-        """The files of a station, one behind the other, as CUPS is told of them by a CRC."""
-        return b"".join(
-            (self.home(station) / f"tc.{suffix}").read_bytes() for suffix in ("trust", "crt", "key")
-        )
+    def credentials(self, station: Eui) -> tuple[bytes, bytes]:
+        """The files of a station, as CUPS is told of them by a CRC, and as CUPS hands them out."""
+        files = [self.home(station) / f"tc.{suffix}" for suffix in ("trust", "crt", "key")]
+        has = [file.read_bytes() if file.exists() else b"" for file in files]
+        return b"".join(one or bytes(4) for one in has), b"".join(_der(one) for one in has)
 
     # --- the books ------------------------------------------------------------------------------
 
@@ -217,6 +281,8 @@ class Door:
         self._record(event)
         if not isinstance(event, Connection):
             return
+        if event.peer.rpartition(":")[0] not in self._hosts:
+            self._wrong(f"somebody came from {event.peer}: expected {', '.join(self._hosts)}")
         if event.stage == "refused":
             self._refused[event.cause or "", event.station] += 1
         elif event.stage == "connected":
@@ -261,11 +327,13 @@ class Door:
     def _written(self) -> Path:
         rules, folder = self._rules, self._folder
         lns: dict[str, object] = {"id": self.lns, "listen": f"{HOST}:{self._port}"}
+        if rules.public_host:
+            lns["public_uri"] = self.public_uri
         if rules.only is not None:
             lns["stations"] = [self._stations[name] for name in rules.only]
         settings: dict[str, dict[str, object]] = {"lns": lns}
         if rules.shows:
-            write_server_files(folder, _authority(), HOST)
+            write_server_files(folder, _authority(), HOST, rules.public_host or HOST)
             settings["tls"] = {"cert": "server.crt", "key": "server.key"} | self._asked()
         for station in self._stations.values():
             self._write_home(station)
