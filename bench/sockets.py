@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-LATENCY_US = 500
+LATENCY_US = 0
 ON_THE_WAY_MAX = 16_384
 LOCALHOST = "127.0.0.1"
 _FIRST_PORT = 40_001

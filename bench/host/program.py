@@ -48,6 +48,16 @@ _MOMENTARY = (errno.EAGAIN, errno.EFAULT, errno.EINTR, errno.ENFILE, errno.ENOME
 """Why the kernel refuses a start for the moment: the same one works a little later."""
 
 
+def bound_to_this(name: str, command: Sequence[str]) -> list[str]:
+    """What starts a program that ends when this process is gone; ProgramMissing without one."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise ProgramMissing(f"{name} cannot be started: no program {command[0]}")
+    launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())]
+    launcher += [" ".join(map(str, numbers)) for numbers in (REFUSED_WAITS_S, _MOMENTARY)]
+    return [*launcher, program, *command]
+
+
 class HostError(Exception):
     """A program of this host is missing or does not do what it should; the text says more."""
 
@@ -142,12 +152,8 @@ class Program:
         assert not self.running, f"{self.name} runs already"
         self.died, self._asked_to_end = None, False
         environ = None if env is None else {**os.environ, **env}
-        program = shutil.which(command[0])
-        if program is None:
-            raise ProgramMissing(f"{self.name} cannot be started: no program {command[0]}")
-        launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, str(os.getpid())]
-        launcher += [" ".join(map(str, numbers)) for numbers in (REFUSED_WAITS_S, _MOMENTARY)]
-        self._process = self._begun([*launcher, program, *command], speaks, environ, handles)
+        bound = bound_to_this(self.name, command)
+        self._process = self._begun(bound, speaks, environ, handles)
         self._watch_end()
 
     async def begin(

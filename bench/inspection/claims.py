@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bench.capture.reading import Event
 from bench.verdict.owner import Found, Scrutiny
 
-ASKED_US = 250_000
+ASKED_US = 200_000
 """How long a server waits for an answer, whose a frame is."""
 _DAY_US = 86_400_000_000
 _AT_ONCE_US = 10_000

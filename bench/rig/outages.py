@@ -59,6 +59,12 @@ class Outages:
         self.setup.before_start("what is kept on the disk")
         self.setup.on_disk = True
 
+    def keep_in_redis(self) -> None:
+        """Let servers share a real Redis, in which nothing expires; before the first act."""
+        self.setup.must_have("redis")
+        self.setup.before_start("where servers keep what they share")
+        self.setup.on_redis = True
+
     async def restart_lns(self, *, f_cnt_up: int | None = None, lns: str = LNS) -> None:
         """Restart a network server; what it had in memory only is gone.
 

@@ -302,6 +302,7 @@ class Rig(Expectations):
 
     on_outage = verb("outages", Outages.on_outage)
     keep_on_disk = verb("outages", Outages.keep_on_disk)
+    keep_in_redis = verb("outages", Outages.keep_in_redis)
     restart_lns = verb("outages", Outages.restart_lns)
     kill_lns = verb("outages", Outages.kill_lns)
     start_lns = verb("outages", Outages.start_lns)

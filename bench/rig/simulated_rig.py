@@ -1,15 +1,13 @@
 """The parts of a rig in this process: devices, servers, store; and the rig made of such parts."""
 
-import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
-from bench.capture import Record
 from bench.chance import Repeating, stream
 from bench.device.interfaces import Joining, Sent
 from bench.host.lns_process import alive, device_tables
@@ -20,6 +18,8 @@ from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.disk_store import DiskStore
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
+from bench.rig.in_memory.real_redis import RealRedis, there_is_one
+from bench.rig.in_memory.shared_store import FarStore, SharedStore, StoreWire
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -30,7 +30,7 @@ from bench.rig.interfaces import (
     Wire,
     capabilities_of,
 )
-from bench.rig.provisioning import PAYLOAD, Provisioned, kept_for_inspector
+from bench.rig.provisioning import PAYLOAD, Provisioned
 from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryStations, firmware_of
 from bench.station import LinkClosed, TextLink
@@ -38,18 +38,20 @@ from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
 from bench.virtual.device import Asked, ClassARadio, VirtualDevice
 from bench.virtual.lorawan.air_interface import Session as DeviceSession
-from lns.clock import StoreUnavailable, now_us
+from lns.clock import now_us
 from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
-from lns.dedup.claim import Bid, Claim
+from lns.dedup.claim import Bid, Claims
+from lns.dedup.claiming import SharedSessions
 from lns.dedup.session import Session
 from lns.events import Event, as_fields
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import Eui
 from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
-from lns.store.memory import MemoryClaims, MemoryStore
-from lns.store.redis_wire import PATIENCE_US
+from lns.store.memory import MemoryStore
+from lns.store.redis import RedisStore
+from lns.store.redis_claims import RedisClaims
 from lns.store.sqlite import SqliteStore
-from lns.uplink.registry import DeviceClass
+from lns.uplink.registry import DeviceClass, SessionStore
 
 USUAL = {
     "region": "EU868",
@@ -59,7 +61,6 @@ USUAL = {
     "on_outage": "open",
 }
 """What a configuration need not say: the server does so by itself."""
-T = TypeVar("T")
 
 
 class MemoryDevice(CaseDevice):
@@ -146,177 +147,6 @@ class MemoryDevices(Devices):
         return line
 
 
-# `SharedStore` is what the servers of one process share, `StoreWire` the way to it and what a fault
-# does to that, `FarStore` what a server sees of it.
-class SharedStore:
-    """Sessions, DevNonces and claims of all network servers of a case, until it loses them.
-
-    Without `claims` there is one server, which has nobody to ask; its store may be a file.
-    """
-
-    def __init__(self, *, retention_us: int) -> None:
-        self.claims: MemoryClaims | None = None
-        self._retention_us = retention_us
-        self._stores: dict[str, MemoryStore] = {}
-        self.disk: DiskStore | None = None
-
-    def of(self, lns: str) -> MemoryStore:
-        """What it keeps, as one server knows it."""
-        if lns not in self._stores:
-            first = next(iter(self._stores.values()), None)
-            self._stores[lns] = MemoryStore(first)
-        return self._stores[lns]
-
-    def at(self, lns: str) -> MemoryStore | SqliteStore:
-        """The same, or the file of a server that is alone."""
-        return self.of(lns) if self.disk is None else self.disk.newest
-
-    async def preset(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        """Let a device begin with these sessions."""
-        if self.disk is None:
-            self.of(lns).preset(dev_eui, sessions)
-        else:
-            await self.disk.newest.keep_sessions(dev_eui, sessions)
-
-    def kept(self, dev_eui: Eui) -> Kept:
-        """What it has of a device, for whoever looks on."""
-        store = self.at(next(iter(self._stores), ""))
-        sessions = tuple(map(kept_for_inspector, store.sessions(dev_eui)))
-        return Kept(dev_eui, sessions, store.dev_nonces(dev_eui))
-
-    def begin_claims(self) -> None:
-        """Let servers ask who owns a frame, from now on."""
-        if self.claims is None:
-            self.claims = MemoryClaims(now_us, retention_us=self._retention_us)
-
-    def remember_for(self, retention_us: int) -> None:
-        """How long it remembers a frame that was claimed; before any was."""
-        self._retention_us = retention_us
-        self._begin_anew()
-
-    def lose_everything(self) -> None:
-        self._stores = {}
-        self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        if self.claims is not None:
-            self.claims = None
-            self.begin_claims()
-
-
-class StoreWire(Wire):
-    """The wire of one network server; whole, slow or cut.
-
-    A server waits for an answer as long as it would for that of a Redis: what arrives later than
-    `PATIENCE_US` is lost, although it was done.
-    """
-
-    def __init__(self, lns: str, record: Record) -> None:
-        self._lns = lns
-        self._record = record
-        self._is_cut = False
-        self._delay_us = 0
-        self._faults: dict[str, dict[str, int]] = {}
-
-    async def carry(self, work: Callable[[], Awaitable[T]]) -> T:
-        """The answer from the other end; StoreUnavailable when it does not come in time."""
-        if self._is_cut:
-            raise StoreUnavailable("the wire to the store is cut")
-        answer, delay_us = await work(), self._delay_us
-        if delay_us:
-            await asyncio.sleep(min(delay_us, PATIENCE_US) / 1_000_000)
-        if delay_us >= PATIENCE_US:
-            raise StoreUnavailable(f"the store does not answer within {PATIENCE_US} us")
-        return answer
-
-    def cut(self) -> None:
-        self._is_cut = True
-        self._begin("cut", {})
-
-    def delay(self, us: int) -> None:
-        self._delay_us = us
-        self._begin("delay", {"after_us": us})
-
-    async def restore(self) -> None:
-        self.mend()
-
-    def mend(self) -> None:
-        self._is_cut, self._delay_us = False, 0
-        for fault in list(self._faults):
-            self._end(fault)
-
-    def _begin(self, fault: str, detail: dict[str, int]) -> None:
-        self._end(fault)
-        self._faults[fault] = detail
-        self._note("fault.begin", fault, detail)
-
-    def _end(self, fault: str) -> None:
-        detail = self._faults.pop(fault, None)
-        if detail is not None:
-            self._note("fault.end", fault, detail)
-
-    def _note(self, kind: str, fault: str, detail: dict[str, int]) -> None:
-        self._record("bench", kind, fault_fields("store", fault, detail, server=self._lns))
-
-
-class FarStore:
-    """Store and claims at the other end of a wire, as one run of a network server uses them.
-
-    StoreUnavailable where the wire does not bring an answer (`lns.registry.SessionStore`).
-    Of DevNonces the server knows what it has read or written itself, and nothing newer.
-    """
-
-    def __init__(self, lns: str, store: SharedStore, wire: StoreWire) -> None:
-        self._lns = lns
-        self._far = store
-        self._wire = wire
-        self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
-
-    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
-        self._dev_nonces[dev_eui] |= self._store().dev_nonces(dev_eui)
-        return self._store().sessions(dev_eui)
-
-    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
-        return frozenset(self._dev_nonces[dev_eui])
-
-    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))
-
-    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
-        if dev_nonce in self._dev_nonces[dev_eui]:
-            return False
-        kept = await self._wire.carry(lambda: self._store().keep_join(dev_eui, dev_nonce, sessions))
-        self._dev_nonces[dev_eui].add(dev_nonce)
-        if kept and self._far.claims is not None:
-            self._far.claims.begin(dev_eui, sessions[0].dev_addr)
-        return kept
-
-    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
-        return await self._wire.carry(lambda: self._store().next_join_nonce(dev_eui, least))
-
-    async def refresh(self, dev_eui: Eui) -> None:
-        await self._wire.carry(lambda: self._store().refresh(dev_eui))
-
-    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
-        return await self._wire.carry(lambda: self._store().devices_with(dev_addr))
-
-    async def claim(self, bid: Bid) -> Claim:
-        return await self._wire.carry(lambda: self._claims().claim(bid))
-
-    async def take_f_cnt_down(self, bid: Bid) -> int | None:
-        return await self._wire.carry(lambda: self._claims().take_f_cnt_down(bid))
-
-    async def release(self, bid: Bid, claim: Claim) -> None:
-        await self._wire.carry(lambda: self._claims().release(bid, claim))
-
-    def _store(self) -> MemoryStore:
-        return self._far.of(self._lns)
-
-    def _claims(self) -> MemoryClaims:
-        assert self._far.claims is not None, "this server has nobody to ask"
-        return self._far.claims
-
-
 LINK_US = 2_000
 WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -341,6 +171,8 @@ class MemoryServer(NetworkServer):
         self._server: Lns | None = None
         self._links: list[tuple[Eui, MemoryLink]] = []
         self.door: Door | None = None
+        self._far: tuple[RedisStore, RedisClaims] | None = None
+        self._opened = AsyncExitStack()
 
     @property
     def to_store(self) -> Wire:
@@ -356,12 +188,13 @@ class MemoryServer(NetworkServer):
         if self._setup.on_disk:
             assert self._store.claims is None, "a file is of one server"
             self._store.disk = DiskStore()
+        await self._open_redis()
         for device in self._provisioned:
             if device.stored is not None:
-                await self._store.preset(self.lns, device.dev_eui, (device.stored,))
+                await self._preset(device.dev_eui, (device.stored,))
             newest = device.record.join_nonce_min - 1
             if newest >= JOIN_NONCE_MIN_MAX:  # no file demands that much: it has joined as often
-                await self._store.at(self.lns).next_join_nonce(device.dev_eui, newest)
+                await self._sessions.next_join_nonce(device.dev_eui, newest)
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
@@ -372,15 +205,16 @@ class MemoryServer(NetworkServer):
             await self.door.cut()
         self.stop()
         self._server = None
+        await self._opened.aclose()
         await self._outboxes.kill(self.lns)
 
     async def start_again(self, *, f_cnt_up: int | None = None) -> None:
+        await self._open_redis()
         if f_cnt_up is not None:
-            store = self._store.at(self.lns)
             for device in self._provisioned:
-                kept = store.sessions(device.dev_eui)
+                kept = self._sessions.sessions(device.dev_eui)
                 stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
-                await self._store.preset(self.lns, device.dev_eui, stale)
+                await self._preset(device.dev_eui, stale)
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
@@ -389,9 +223,31 @@ class MemoryServer(NetworkServer):
     def stop(self) -> None:
         if self.door is not None:
             self.door.close()
+        if self._far is not None:
+            self._setup.tasks.create_task(self._opened.aclose())
         links, self._links = self._links, []
         for _, link in links:
             link.close()
+
+    @property
+    def _sessions(self) -> MemoryStore | SqliteStore | RedisStore:
+        return self._store.at(self.lns) if self._far is None else self._far[0]
+
+    async def _preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        if self._far is None:
+            await self._store.preset(self.lns, dev_eui, sessions)
+        else:
+            await self._far[0].preset(dev_eui, sessions)
+
+    async def _open_redis(self) -> None:
+        """Sessions and claims in a real Redis, if this case has one."""
+        setup, redis = self._setup, self._store.redis
+        if setup.on_redis and redis is None:
+            redis = self._store.redis = RealRedis(retention_us=setup.retention_us)
+        if redis is not None:
+            devices = [device.dev_eui for device in self._provisioned]
+            wire = self._to_store
+            self._far = await redis.open(self.lns, devices, wire, self._opened)
 
     def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
         if self.door is not None:
@@ -468,8 +324,7 @@ class MemoryServer(NetworkServer):
     def _new_server(self) -> Lns:
         self._starts += 1
         setup = self._setup
-        disk, far = self._store.disk, FarStore(self.lns, self._store, self._to_store)
-        has_others = self._store.claims is not None
+        disk = self._store.disk
         retention_s = setup.retention_us // 1_000_000
         settings: dict[str, dict[str, object]] = {
             "lns": {"id": self.lns, "region": setup.region.name, "net_id": setup.net_id},
@@ -487,17 +342,28 @@ class MemoryServer(NetworkServer):
         else:
             config = disk.configured(written, tables)
             read, known = config.settings, config.devices
+        store, claims, shared = self._stores()
         return network_server_of(
             read,
             known,
-            store=far if disk is None else disk.open(),
-            claims=far if has_others else None,
-            shared=far if has_others else None,
+            store=store,
+            claims=claims,
+            shared=shared,
             application=self._outboxes,
             record=self._record,
             utc=self._utc,
             entropy=Repeating(stream(setup.seed, self.lns, str(self._starts))),
         )
+
+    def _stores(self) -> tuple[SessionStore, Claims | None, SharedSessions | None]:
+        disk = self._store.disk
+        if self._far is not None:
+            sessions, claims = self._far
+            return sessions, claims, sessions
+        if disk is not None:
+            return disk.open(), None, None
+        far = FarStore(self.lns, self._store, self._to_store)
+        return (far, far, far) if self._store.claims is not None else (far, None, None)
 
     def _utc(self) -> datetime:
         return self._setup.wall_clock_start + timedelta(microseconds=now_us() + self._stepped_us)
@@ -520,7 +386,7 @@ class MemoryServers(Servers):
 class CaseStore(Store):
     """The store of the servers in this process; `has_claims`: even one that is alone asks it."""
 
-    capabilities = frozenset({"own store"})
+    capabilities = frozenset({"own store"}) | ({"redis"} if there_is_one() else set())
 
     def __init__(self, setup: CaseSetup, *, has_claims: bool) -> None:
         self.shared = SharedStore(retention_us=setup.retention_us)
@@ -531,11 +397,15 @@ class CaseStore(Store):
         self.shared.remember_for(retention_us)
 
     async def claim(self, bid: Bid) -> None:
+        if self.shared.redis is not None:
+            return await self.shared.redis.claim(bid)
         assert self.shared.claims is not None, "a server that is alone asks nobody"
         await self.shared.claims.claim(bid)
 
     def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
         disk = self.shared.disk
+        if self.shared.redis is not None:
+            return []
         if disk is not None:
             disk.open()
         found = [self.shared.kept(dev_eui) for dev_eui in devices]

@@ -1,0 +1,208 @@
+"""How do network servers of this process share a real Redis, while their time is virtual?
+
+One program serves all cases of a process, one after the other. A relay on the virtual network is
+between each server and it: what a server asks is answered before any time passes, and arrives when
+the wire lets it. Nothing expires there while a case lasts: Redis has the clock of the host.
+"""
+
+import asyncio
+import atexit
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from shutil import rmtree
+from threading import Event
+from typing import Protocol
+
+from bench.host.lns_process import valkey_program
+from bench.host.program import HostError, ProgramMissing, bound_to_this
+from bench.rig.in_memory.disk_outbox import new_folder
+from lns.dedup.claim import Bid
+from lns.lorawan.identifiers import Eui
+from lns.store.redis import RedisStore
+from lns.store.redis_claims import RedisClaims
+from lns.store.redis_wire import RedisServer
+
+HOST = "127.0.0.1"
+_FIRST_PORT = 6379
+_STARTS_WITHIN_S = 10
+_READ_BYTES = 1 << 16
+_QUIET = ("--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "")
+
+
+class SlowWire(Protocol):
+    """What is known of the wire between a server and its store."""
+
+    @property
+    def is_cut(self) -> bool: ...
+
+    @property
+    def delay_us(self) -> int: ...
+
+
+def end_of(octets: bytes | bytearray, at: int = 0) -> int | None:
+    """Where one request or reply of RESP2 ends that begins here; None where it is not whole.
+
+    Source: the Redis serialization protocol specification, version 2.
+    """
+    head = octets.find(b"\r\n", at)
+    if head < 0:
+        return None
+    kind, said = octets[at : at + 1], octets[at + 1 : head]
+    after = head + 2
+    if kind == b"$" and int(said) >= 0:
+        after += int(said) + 2
+    elif kind == b"*":
+        for _ in range(max(0, int(said))):
+            part = end_of(octets, after)
+            if part is None:
+                return None
+            after = part
+    return after if after <= len(octets) else None
+
+
+def there_is_one() -> bool:
+    """Whether this host has the program."""
+    try:
+        valkey_program()
+    except ProgramMissing:
+        return False
+    return True
+
+
+class _Program:
+    """The program of one process, which ends with it, and the line to it."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        folder = new_folder("redis")
+        path = str(folder / "socket")
+        command = [valkey_program(), "--port", "0", "--unixsocket", path, "--dir", str(folder)]
+        said = subprocess.DEVNULL
+        bound = bound_to_this("valkey", [*command, *_QUIET])
+        self._process = subprocess.Popen(
+            bound, stdin=said, stdout=said, stderr=said, start_new_session=True
+        )
+        atexit.register(self.end)
+        self.line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._connect(path)
+        finally:
+            rmtree(folder, ignore_errors=True)
+
+    def _connect(self, path: str) -> None:
+        until = time.monotonic() + _STARTS_WITHIN_S
+        while time.monotonic() < until:
+            with suppress(FileNotFoundError, ConnectionRefusedError):
+                return self.line.connect(path)
+            Event().wait(0.005)  # the clock of the host: the program has no other
+        raise HostError(f"the Redis of the simulated rig does not start in {_STARTS_WITHIN_S} s")
+
+    def end(self) -> None:
+        """A process that was forked since has its own."""
+        if os.getpid() == self._owner:
+            self.line.close()
+            self._process.kill()
+            self._process.wait()
+
+
+_programs: dict[int, _Program] = {}
+
+
+def _line() -> socket.socket:
+    process = os.getpid()
+    if process not in _programs:
+        _programs[process] = _Program()
+    return _programs[process].line
+
+
+def exchange(asked: bytes, number: int) -> bytes:
+    """What the program says to so many requests."""
+    line, found, ends = _line(), bytearray(), 0
+    line.sendall(asked)
+    for _ in range(number):
+        while (end := end_of(found, ends)) is None:
+            told = line.recv(_READ_BYTES)
+            if not told:
+                raise HostError("the Redis of the simulated rig has ended")
+            found += told
+        ends = end
+    return bytes(found)
+
+
+class _Relay(asyncio.Protocol):
+    def __init__(self, wire: SlowWire) -> None:
+        self._wire = wire
+        self._asked = bytearray()
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._wire.is_cut:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._wire.is_cut:
+            return self._transport.abort()
+        self._asked += data
+        whole = number = 0
+        while (end := end_of(self._asked, whole)) is not None:
+            whole, number = end, number + 1
+        if number:
+            told = exchange(bytes(self._asked[:whole]), number)
+            del self._asked[:whole]
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._wire.delay_us / 1_000_000, self._tell, told)
+
+    def _tell(self, told: bytes) -> None:
+        if not self._wire.is_cut:
+            self._transport.write(told)
+
+
+class _Whole:
+    is_cut, delay_us = False, 0
+
+
+class RealRedis:
+    """The Redis of one case, empty at first."""
+
+    def __init__(self, *, retention_us: int) -> None:
+        self._retention_us = retention_us
+        self._ports: dict[str, int] = {}
+        self._listeners: list[asyncio.AbstractServer] = []
+        self.empty()
+
+    def empty(self) -> None:
+        """Let it know nothing."""
+        exchange(b"*1\r\n$8\r\nFLUSHALL\r\n", 1)
+
+    async def open(
+        self, lns: str, devices: Sequence[Eui], wire: SlowWire, stack: AsyncExitStack
+    ) -> tuple[RedisStore, RedisClaims]:
+        """Sessions and claims as one server has them, until the stack is left."""
+        server = await self._server(lns, wire)
+        store = await stack.enter_async_context(RedisStore(server, lns, devices))
+        claims = RedisClaims(server, retention_us=self._retention_us)
+        return store, await stack.enter_async_context(claims)
+
+    async def claim(self, bid: Bid) -> None:
+        """Claim a frame for nobody who runs."""
+        async with RedisClaims(await self._server("", _Whole())) as claims:
+            await claims.claim(bid)
+
+    def end(self) -> None:
+        """Nobody listens any more."""
+        for listener in self._listeners:
+            listener.close()
+
+    async def _server(self, lns: str, wire: SlowWire) -> RedisServer:
+        port = self._ports.get(lns)
+        if port is None:
+            port = self._ports[lns] = _FIRST_PORT + len(self._ports)
+            loop = asyncio.get_running_loop()
+            self._listeners.append(await loop.create_server(lambda: _Relay(wire), HOST, port))
+        return RedisServer(host=HOST, port=port)
