@@ -170,7 +170,7 @@ class Door:
 
     def close(self) -> None:
         """Let the server go away, as it does when it is asked to."""
-        if not (self._is_over or self._stopped.is_set()):
+        if self._task is not None and not (self._is_over or self._stopped.is_set()):
             self._stopped.set()
             self._limit.reschedule(asyncio.get_running_loop().time() + _ENDS_WITHIN_S)
 
