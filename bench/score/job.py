@@ -40,7 +40,7 @@ _LAKE["receptions"] = "oracle"
 _KEPT = {
     *_LAKE.values(), "lines", "others", "case_expect", "radio_transmit", "station_text",
     "lns_claim", "lns_downlink", "cases", "matched", "published", "dnmsgs", "facts", "statuses",
-    "uplinks", "effects_due", "contradictions", "disagreements", "opportunities",
+    "shared", "uplinks", "effects_due", "contradictions", "disagreements", "opportunities",
 } - {"answers"}  # fmt: skip
 # A few rows a case, or a few words a reception: they fit into memory beside all the others.
 _HASHED = {

@@ -17,9 +17,9 @@ _ANSWERED = f"""
 -- The receptions with an answer; nth counts those with the same station and xtime.
 FROM matched |> WHERE heard AND told AND (is_join OR outcome.confirmed) AND case IS NOT NULL
      AND outcome.answer IN ('RX1', 'RX2')
-|> EXTEND coalesce(held_us, 0) AS held_us_, coalesce(origin = 'injected', false) AS injected
+|> EXTEND coalesce(said.held_us, 0) AS held_us_, said.origin <=> 'injected' AS injected
 |> SELECT {_XTIME}, row_number() OVER (PARTITION BY {_XTIME} ORDER BY t_us, turn) AS nth,
-     frame_id, phy, if(is_join, 'join', 'data') AS kind, outcome.lns, outcome.answer AS aimed,
+     frame_id, said.phy, if(is_join, 'join', 'data') AS kind, outcome.lns, outcome.answer AS aimed,
      t_us - held_us_ AS heard_us, injected, held_us_ > 0 OR injected AS held"""
 
 _ENDS = f"""

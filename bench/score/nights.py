@@ -25,7 +25,7 @@ FROM (
   WHERE due_station IS NOT NULL AND grade != '{Grade.NOT_EXPECTED}'
   GROUP BY ALL)
 LEFT JOIN (
-  SELECT run, case, station, median(rssi_dbm) AS rssi_p50, median(snr_db) AS snr_p50
+  SELECT run, case, station, median(said.rssi_dbm) AS rssi_p50, median(said.snr_db) AS snr_p50
   FROM matched WHERE heard GROUP BY ALL) USING (run, case, station)"""
 
 STIMULI = """

@@ -23,7 +23,7 @@ ORACLE_WORDS = (*WORDS, "level2")
 # The most selective first: the sort then rarely looks further (a quarter of the time at 10 M rows).
 LEVEL1_KEY = "mic_no, f_cnt_wire, dev_eui_no, run, case"
 # Receptions at the same microsecond are taken in the order in which they were finished.
-_ORDER = "t_us, told_seq, source, seq"
+_ORDER = "t_us, place"
 # The same, but whoever won a race comes first in it.
 _RACE_ORDER = f"race_us, race_rank, {_ORDER}"
 # Two hops through a loaded host; scenarios that want an order leave a multiple of it between two.
@@ -85,11 +85,22 @@ FROM radio_transmit LEFT SEMI JOIN devices USING (run, case, dev_eui)
 |> AGGREGATE max_by({eui_no("dev_eui")}, session) AS owner_no, max(session) AS owner_session
    GROUP BY run, case, dev_addr"""
 
-_OF_CASE = """run, case, own_lns, lns_count, begun_us, retention_us, on_outage, dwells, asks,
-     had_outage, restarts, faults, orphans, has_failure, requests"""
+_OF_CASE = """own_lns, lns_count, begun_us, retention_us, on_outage, dwells, asks, had_outage,
+    restarts, faults, orphans, has_failure, requests"""
 _OF_STATION = f"PARTITION BY station, run, case ORDER BY {_ORDER}"
-_FAULT_HERE = """one.t_us <= coalesce(outcome.t_us, t_us)
-     AND coalesce(one.lns = lns, true)"""
+# What only the last step asks for, and what only the fold does; packed.
+_REST = """told, frame.readable, frame_id, copy, frame.f_port, genuine, requests_answer, relaxed,
+  short, elsewhere, unrecorded, stranger, device.server IS NOT NULL AS pinned, of_case.on_outage,
+  of_case.asks OR of_case.lns_count > 1 AS asks, if(reaches, NULL, owner_no) AS owner_no,
+  coalesce(relaxed AND f_cnt <= 1, false) AS first_message, device IS NOT NULL AS is_known,
+  coalesce(exists(of_case.faults, one -> one.is_store AND one.t_us <= t_us), false) AS had_fault,
+  coalesce(array_contains(of_case.requests, dev_eui), false) AS is_wanted,
+  coalesce(device.activation = 'otaa', false) AS is_otaa, device.dev_status_s IS NOT NULL
+    OR coalesce(frame.adr AND device.nb_trans > 1 OR of_case.dwells, false) AS is_asked,
+  if(is_join, frame_id, concat_ws(':', dev_eui, frame.mic, frame.f_cnt_wire)) AS level1_key"""
+_OF_SEVERAL = """dev_eui, of_case.begun_us, of_case.restarts, of_case.faults, of_case.orphans,
+  coalesce(store_fault AND outcome.level2 = 'Unavailable', false) AS unavailable"""
+_FAULT_HERE = "one.t_us <= coalesce(outcome.t_us, t_us) AND coalesce(one.lns = lns, true)"
 _FACTS = f"""
 -- One row per reception, with who sent it and who got it, and what the capture shows of its server.
 -- several: it is followed in plain Python. lns: the server that its station is connected to, as
@@ -102,62 +113,50 @@ _FACTS = f"""
 -- says so, and is believed because of that; lost: what the frame brought is forgotten; failed: so
 -- it is, for the upstream did not take it; stranger: its server could not tell who sent it; unkept:
 -- its answer was withheld because nothing could be kept. is_wanted: the application has something
--- for the device, is_asked: the network has; agreed: what a join is held against; rest: what only
--- the last step asks for, packed so that each window on the way carries one column more, not many.
+-- for the device, is_asked: the network has; agreed: a join and what it is held against.
 FROM matched |> WHERE heard
-|> SELECT row_id, run, case, station, t_us, outcome.seq AS told_seq, source, seq, told,
-     is_join, readable, frame_id, dev_addr, mic, mic_no, f_cnt_wire, join_eui, join_eui_no,
-     dev_nonce, f_port, confirmed, adr, genuine, dev_eui, dev_eui_no, session, f_cnt, copy, sent_us,
-     outcome, confirmed OR adr_ack_req OR link_check OR device_time AS requests_answer
-|> LEFT JOIN (SELECT {_OF_CASE} FROM cases) USING (run, case)
+|> SELECT row_id, run, case, station, t_us, struct(outcome.seq AS told_seq, source, seq) AS place,
+     told, is_join, frame_id, frame.dev_addr, frame, copy, dev_eui, sent, outcome,
+     frame.confirmed OR frame.adr_ack_req OR frame.link_check OR frame.device_time
+       AS requests_answer
+|> LEFT JOIN (SELECT run, case, struct({_OF_CASE}) AS of_case FROM cases) USING (run, case)
 |> LEFT JOIN devices USING (run, case, dev_eui)
 |> LEFT JOIN addresses USING (run, case, dev_addr)
-|> EXTEND coalesce(device.activation = 'abp' AND device.relaxed_f_cnt, false) AS relaxed,
-     coalesce(device.f_cnt_bits = 16, false) AS short
-|> EXTEND coalesce(lns_count > 1 OR had_outage OR relaxed, false) AS several
-|> EXTEND if(several, coalesce(last(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {SO_FAR}),
-       first(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {WHOLE}), own_lns), own_lns) AS lns
-|> EXTEND several AND coalesce(exists(faults, one -> {_FAULT_HERE}), false) AS store_fault,
-     coalesce(device.server != lns, false) AS elsewhere,
-     coalesce(device.only_at != lns, false) AS unrecorded
+|> EXTEND coalesce(device.activation = 'abp' AND device.relaxed_f_cnt, false) AS relaxed
+|> EXTEND coalesce(of_case.lns_count > 1 OR of_case.had_outage OR relaxed, false) AS several
+|> EXTEND coalesce(if(several, coalesce(
+       last(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {SO_FAR}),
+       first(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {WHOLE})), NULL), of_case.own_lns) AS lns
+|> EXTEND several AND coalesce(exists(of_case.faults, one -> {_FAULT_HERE}), false) AS store_fault,
+     coalesce(device.server != lns, false) AS elsewhere, sent IS NOT NULL AS genuine,
+     coalesce(device.only_at != lns, false) AS unrecorded,
+     coalesce(device.f_cnt_bits = 16, false) AS short,
+     coalesce(sent.session, owner_session, 0) AS session,
+     filter(coalesce(of_case.restarts, array()), one -> one.t_us <= t_us) AS begun,
+     coalesce(outcome.reason IN ('UnknownDevice', 'MicMismatch'), false) AS stranger
 |> EXTEND coalesce(genuine AND device IS NOT NULL AND NOT elsewhere AND NOT unrecorded
        AND (NOT is_join OR device.activation = 'otaa')
-       AND NOT coalesce(short AND f_cnt > 65535, false), false) AS reaches,
-     coalesce(store_fault AND outcome.level2 = 'Unavailable', false) AS unavailable,
+       AND NOT coalesce(short AND sent.f_cnt > 65535, false), false) AS reaches,
+     if(short, frame.f_cnt_wire, coalesce(sent.f_cnt, frame.f_cnt_wire)) AS f_cnt,
+     filter(begun.f_cnt_up, one -> one IS NOT NULL) AS brought
+|> SELECT row_id, run, case, station, t_us, place, is_join, several, lns, reaches, session, f_cnt,
+     -- Forged frames stand in the line of the device whose address they bear.
+     coalesce(if(reaches, NULL, owner_no), {eui_no("dev_eui")}) AS dev_eui_no, frame.mic_no,
+     if(is_join, {eui_no("frame.join_eui")}, frame.mic_no) AS key_high,
+     if(is_join, frame.dev_nonce, frame.f_cnt_wire) AS key_low, frame.confirmed, device.strategy,
+     coalesce(of_case.retention_us, {RETENTION_US}) AS retention_us,
+     CAST(size(filter(begun, one -> NOT several OR one.lns = lns)) AS BIGINT) AS lns_life,
+     CAST(size(brought) AS BIGINT) AS stale_life, try_element_at(brought, -1) AS stale,
+     if(session = 0, device.f_cnt_up, NULL) AS preset, sent.t_us AS sent_us, store_fault,
      coalesce(store_fault AND outcome.reason IN ('StoreUnavailable',
        if(is_join, NULL, 'UnknownDevice')), false) AS lost,
-     coalesce(has_failure AND outcome.reason = 'UpstreamUnavailable', false) AS failed,
-     coalesce(outcome.reason IN ('UnknownDevice', 'MicMismatch'), false) AS stranger,
+     coalesce(of_case.has_failure AND outcome.reason = 'UpstreamUnavailable', false) AS failed,
      coalesce(outcome.answer = 'Suppressed'
-       AND exists(faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE}))
-       AND (NOT several OR coalesce(outcome.level2 != 'NotOwner', true)), false) AS unkept
-|> EXTEND filter(coalesce(restarts, array()), one -> one.t_us <= t_us) AS begun
-|> EXTEND filter(begun.f_cnt_up, one -> one IS NOT NULL) AS brought,
-     CAST(size(filter(begun, one -> NOT several OR one.lns = lns)) AS BIGINT) AS lns_life
-|> EXTEND CAST(size(brought) AS BIGINT) AS stale_life, try_element_at(brought, -1) AS stale
-|> SET asks = asks OR lns_count > 1, retention_us = coalesce(retention_us, {RETENTION_US}),
-     session = coalesce(session, owner_session, 0),
-     f_cnt = if(short, f_cnt_wire, coalesce(f_cnt, f_cnt_wire)),
-     -- Forged frames stand in the line of the device whose address they bear.
-     owner_no = if(reaches, NULL, owner_no)
-|> SET dev_eui_no = coalesce(owner_no, dev_eui_no)
-|> EXTEND device.strategy AS strategy, device.server IS NOT NULL AS pinned,
-     coalesce(relaxed AND f_cnt <= 1, false) AS first_message,
-     if(session = 0, device.f_cnt_up, NULL) AS preset,
-     coalesce(exists(faults, one -> one.is_store AND one.t_us <= t_us), false) AS had_fault,
-     coalesce(array_contains(requests, dev_eui), false) AS is_wanted,
-     device IS NOT NULL AS is_known, coalesce(device.activation = 'otaa', false) AS is_otaa,
-     coalesce(adr AND device.nb_trans > 1, false) OR device.dev_status_s IS NOT NULL
-       OR coalesce(dwells, false) AS is_asked,
-     if(is_join, struct(device.lorawan, device.join_eui, device.join_nonce_min), NULL) AS agreed
-|> SET restarts = if(several, restarts, NULL), faults = if(several, faults, NULL),
-     orphans = if(several, orphans, NULL)
-|> EXTEND struct(told, readable, frame_id, copy, f_port, genuine, requests_answer, on_outage,
-     owner_no, unrecorded, is_wanted, is_known, is_otaa, is_asked, join_eui,
-     if(is_join, frame_id, concat_ws(':', dev_eui, mic, f_cnt_wire)) AS level1_key) AS rest
-|> DROP owner_session, own_lns, lns_count, had_outage, has_failure, requests, dwells, adr, dev_addr,
-     device, begun, brought, mic, told, readable, frame_id, copy, f_port, genuine, requests_answer,
-     on_outage, owner_no, unrecorded, is_wanted, is_known, is_otaa, is_asked, join_eui"""
+       AND exists(of_case.faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE}))
+       AND (NOT several OR coalesce(outcome.level2 != 'NotOwner', true)), false) AS unkept,
+     outcome, if(is_join, struct(frame.join_eui, frame.dev_nonce, device.lorawan,
+       device.join_eui AS due, device.join_nonce_min), NULL) AS agreed,
+     if(several, struct({_OF_SEVERAL}), NULL) AS of_several, struct({_REST}) AS rest"""
 
 # Arrivals tell who claims first, but for those so close together that the way from the tap to the
 # store decides. Two receptions race if they are of one session, at different servers, and at most
@@ -173,9 +172,7 @@ _RACES = f"""
 -- The same, with what is known of races. raced: another server took part; winner: the one that was
 -- first with this very frame, null where that is no question; overtaken: a newer frame came right
 -- behind, at another server; race_us and race_rank order the parts of a race.
-SELECT *, if(store_fault, {_DISTURBED_US}, {RACE_US}) AS race_bound_us, false AS raced,
-  CAST(NULL AS STRING) AS winner, false AS overtaken, t_us AS race_us, 0 AS race_rank
-FROM facts WHERE NOT several
+SELECT *, t_us AS race_us, 0 AS race_rank, NULL AS race FROM facts WHERE NOT several
 UNION ALL (
   FROM facts |> WHERE several
   |> EXTEND if(store_fault, {_DISTURBED_US}, {RACE_US}) AS race_bound_us
@@ -190,8 +187,9 @@ UNION ALL (
        coalesce(raced AND max(f_cnt) OVER (PARTITION BY {_SENDER}, race_no ORDER BY {_ORDER}
          ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) > f_cnt, false) AS overtaken,
        min(t_us) OVER (PARTITION BY {_SENDER}, race_no) AS race_us
-  |> EXTEND coalesce(CAST(winner != lns AS INT), 0) AS race_rank
-  |> DROP begins, race_no, owners, others)"""
+  |> EXTEND coalesce(CAST(winner != lns AS INT), 0) AS race_rank,
+       struct(race_bound_us, raced, winner, overtaken) AS race
+  |> DROP begins, race_no, owners, others, race_bound_us, raced, winner, overtaken)"""
 
 _NEW = f"status = '{NON_DUPLICATE}'"
 _AGAIN = f"status = '{RESUBMISSION}'"
@@ -203,10 +201,7 @@ _WAITS = f"""(NOT {_NEW} AND coalesce(max(if({_NEW} AND outcome.reason IS NULL, 
 # What reaches level 1; a join is known there by JoinEUI, DevEUI and DevNonce.
 _STATUSES = (
     with_status(
-        """
-FROM races
-|> EXTEND if(is_join, join_eui_no, mic_no) AS key_high,
-     if(is_join, dev_nonce, f_cnt_wire) AS key_low""",
+        "FROM races",
         key="key_high, key_low, dev_eui_no, run, case, lns, is_join, reaches",
         order=_ORDER,
         retention_us="retention_us",
@@ -231,7 +226,7 @@ SELECT *, false AS foreign_join_eui, false AS nonce_used, false AS nonce_doubtfu
 FROM statuses WHERE NOT is_join
 UNION ALL (
   FROM statuses |> WHERE is_join
-  |> EXTEND coalesce(rest.join_eui != agreed.join_eui, false) AS foreign_join_eui
+  |> SELECT *, agreed.dev_nonce, coalesce(agreed.join_eui != agreed.due, false) AS foreign_join_eui
   |> EXTEND if(status = '{NON_DUPLICATE}' AND NOT foreign_join_eui AND NOT lost, dev_nonce, NULL)
        AS taken
   |> EXTEND coalesce(count(taken) OVER (PARTITION BY dev_nonce, {_OF_DEVICE}, reaches
@@ -246,7 +241,7 @@ UNION ALL (
   |> EXTEND coalesce(reaches AND if(nonce_doubtful,
          outcome.status = '{NON_DUPLICATE}' AND outcome.reason IS NULL,
          taken IS NOT NULL AND NOT nonce_used), false) AS accepts_join
-  |> DROP taken)"""
+  |> DROP taken, dev_nonce)"""
 
 # Counter validation from arrival order. LoRaWAN 1.0.3, 4.3.1.5 (MAX_FCNT_GAP), ADR 007 and the
 # bench's rule for resubmissions: a counter that was already accepted is answered again three times,
@@ -265,34 +260,32 @@ _COUNTED = f"""
 -- for one of the repeated answers), limited (there is none left), known (the counter can be told
 -- from the wire), outlived (a frame of a later session was accepted before, or too many joins).
 FROM joined |> WHERE NOT several
-|> EXTEND if({_NEW}, f_cnt, NULL) AS new_f_cnt
-|> EXTEND coalesce(max(new_f_cnt) OVER {_SESSION_BEFORE}, -1) AS so_far
-|> EXTEND coalesce(if(coalesce(min(if(is_join, NULL, stale_life))
+|> EXTEND coalesce(max(if({_NEW}, f_cnt, NULL)) OVER {_SESSION_BEFORE}, -1) AS so_far,
+     coalesce(if(coalesce(min(if(is_join, NULL, stale_life))
        OVER (PARTITION BY dev_eui_no, session, run, case, reaches) < stale_life, false)
        OR preset IS NOT NULL, stale, NULL), preset, -1) AS start
-|> EXTEND greatest(start, so_far) AS greatest
-|> EXTEND max({_NEW} AND f_cnt - greatest(greatest, 0) > {MAX_GAP}) OVER (PARTITION BY {_SESSION})
-     AS jumps
-|> EXTEND collect_list(if(jumps, new_f_cnt, NULL)) OVER {_SESSION_BEFORE} AS earlier
+|> EXTEND max({_NEW} AND f_cnt - greatest(start, so_far, 0) > {MAX_GAP})
+     OVER (PARTITION BY {_SESSION}) AS jumps
+|> EXTEND collect_list(if(jumps AND {_NEW}, f_cnt, NULL)) OVER {_SESSION_BEFORE} AS earlier
 |> EXTEND CASE WHEN jumps THEN aggregate(earlier, start, (last, one) ->
          if(one > last AND one - greatest(last, 0) <= {MAX_GAP}, one, last))
-       WHEN NOT jumps THEN greatest END AS last
+       WHEN NOT jumps THEN greatest(start, so_far) END AS last
 |> EXTEND f_cnt = last OR waits AS equal,
      {_NEW} AND f_cnt > last AND f_cnt - greatest(last, 0) <= {MAX_GAP} AS newer,
      -- The counter on the wire stands for one near the last one, or for itself.
-     f_cnt < 65536 OR (last >= 0 AND NOT short
+     f_cnt < 65536 OR (last >= 0 AND NOT rest.short
        AND shiftright(f_cnt, 16) - shiftright(last, 16) BETWEEN -1 AND 1) AS known
 |> EXTEND (({_NEW} AND NOT newer AND equal) OR ({_AGAIN} AND equal)) AND confirmed AS spends,
      count_if(newer) OVER {_SESSION_BEFORE} AS steps
 |> EXTEND spends AND count_if(spends AND NOT unkept) OVER (PARTITION BY {_SESSION}, steps, f_cnt
      ORDER BY {_ORDER} {BEFORE}) >= {RESUBMISSIONS_MAX} AS limited
 |> EXTEND coalesce(max(if({_ACCEPTED} AND NOT failed, session, NULL))
-       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false) AS later
-|> EXTEND later OR (steps = 0 AND {_FORGOTTEN}) AS outlived,
-     if(asks AND NOT pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked') AS level2,
-     later AND had_fault AS doubtful,
-     false AS overlapped, false AS maybe_read, false AS retried
-|> DROP new_f_cnt, waits, so_far, start, greatest, jumps, earlier, last, steps, later"""
+       OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE}) > session, false) AS later,
+     steps = 0 AND {_FORGOTTEN} AS forgotten
+|> EXTEND later OR forgotten AS outlived, later AND rest.had_fault AS doubtful,
+     if(rest.asks AND NOT rest.pinned AND (newer OR (spends AND NOT limited)), 'Owner', 'NotAsked')
+       AS level2, false AS overlapped, false AS maybe_read, false AS retried
+|> DROP waits, so_far, start, jumps, earlier, last, steps, later, forgotten"""
 
 _GRANTED = f"""last(if(accepts_join, lns, NULL)) IGNORE NULLS
        OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_RACE_ORDER} {SO_FAR})"""
@@ -301,15 +294,16 @@ _SHARED = f"""
 -- join which opened the session; null where the session was there before.
 FROM joined |> WHERE several
 |> EXTEND {_GRANTED} AS joined_at
-|> EXTEND rest.on_outage = 'closed' AS closed, outcome.level2 AS observed_level2,
-     if(preset IS NOT NULL OR NOT rest.is_otaa, NULL, first(joined_at)
+|> EXTEND if(preset IS NOT NULL OR NOT rest.is_otaa, NULL, first(joined_at)
        OVER (PARTITION BY {_SENDER} ORDER BY {_RACE_ORDER} {SO_FAR})) AS granted_by
 |> SET preset = coalesce(preset, -1L) |> DROP joined_at"""
 
 _GROUPS = f"""
-SELECT transform(sort_array(collect_list(struct({_ORDER},
-    struct(row_id, {", ".join(FACTS)}) AS row))), one -> one.row) AS rows
-FROM shared WHERE reaches AND NOT is_join GROUP BY dev_eui_no, session, run, case"""
+FROM shared |> WHERE reaches AND NOT is_join
+|> SELECT *, rest.*, of_several.*, race.*, rest.on_outage = 'closed' AS closed,
+     outcome.level2 AS observed_level2
+|> AGGREGATE transform(sort_array(collect_list(struct({_ORDER}, struct(row_id, {", ".join(FACTS)})
+     AS row))), one -> one.row) AS rows GROUP BY dev_eui_no, session, run, case"""
 
 _LEVEL2 = """
 -- The facts of their counters and level2, the word that is due; what reaches no counter has none.
@@ -319,7 +313,8 @@ _LEVEL2 = """
 -- was too far; or before a join was heard here, for which a server looks as well. overlapped: a
 -- repetition that waited for the upstream while another frame was accepted. retried: a first
 -- message that its server was granted before it began anew; only a confirmed one is answered again.
-SELECT s.*, j.* EXCEPT (row_id) FROM shared AS s LEFT JOIN judged AS j ON s.row_id = j.row_id"""
+SELECT s.*, rest.pinned, rest.elsewhere, of_several.begun_us, j.* EXCEPT (row_id)
+FROM shared AS s LEFT JOIN judged AS j ON s.row_id = j.row_id"""
 # Ten minutes before claims are forgotten (lns/README.md).
 _LOOKS_AFTER_US = 85_800_000_000
 _HERE_BEFORE = f"(PARTITION BY lns, {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})"
@@ -353,8 +348,8 @@ _FOLLOWED = f"""{_LEVEL2}
      > session, false)
 |> EXTEND {_AGAIN} AND size(filter(collect_list(if({_ACCEPTED}, t_us, NULL)) OVER (PARTITION BY
      session, {_OF_DEVICE}), one -> one > t_us AND one < outcome.t_us)) > 0 AS overlapped
-|> DROP taken, looked_us, later, told_over, newest_told, met, closed, observed_level2,
-     granted_by, waits"""
+|> DROP taken, looked_us, later, told_over, newest_told, met, granted_by, waits, pinned, elsewhere,
+     begun_us"""
 
 _FACT_NAMES = """newer, equal, spends, limited, known, outlived, level2, doubtful, overlapped,
   maybe_read, retried"""
@@ -454,8 +449,9 @@ FROM worth |> SELECT *, rest.*
      {", ".join(f"{told(word)} AS observed_{word}" for word in WORDS)}"""
 
 _RECEPTIONS = f"""
--- One row per reception: all that is known of it.
-SELECT m.* EXCEPT (session, f_cnt, dev_eui_no, sent_us),
+-- One row per reception: all that is known of it. EUIs stand beside their text as numbers.
+SELECT m.* EXCEPT (frame, said, sent, outcome), frame.*, said.*, sent IS NOT NULL AS genuine,
+  sent.transmission, {eui_no("frame.join_eui")} AS join_eui_no, {eui_no("m.station")} AS station_no,
   o.* EXCEPT ({_OF_RECEPTION})
 FROM (SELECT * FROM matched WHERE heard) AS m JOIN oracle AS o ON m.row_id = o.row_id"""
 

@@ -1,7 +1,7 @@
 """What did the network server hear, who had sent it, and what does it say became of it?"""
 
 from bench.score.read import ARRIVAL
-from bench.score.station_text import DNMSGS, eui_no, heard
+from bench.score.station_text import DNMSGS, heard
 
 WORDS = ("status", "upstream", "reason", "answer")
 # Everything before a row in its case, and the row.
@@ -25,27 +25,27 @@ _TEXTS = f"""
 SELECT run, case, {ARRIVAL}, station, text, origin, held_us
 FROM station_text WHERE direction = 'up' AND NOT coalesce(dropped, false)"""
 
+# What only few look at, packed so that each step on the way copies one column more, not many.
+_OF_FRAME = """readable, dev_addr, mic, mic_no, f_cnt_wire, join_eui, join_dev_eui, dev_nonce,
+    f_port, confirmed, adr_ack_req, adr, device_time, link_check"""
+_OF_TEXT = "text, origin, held_us, phy, rssi_dbm, snr_db, dr, freq_hz"
 _HEARD = f"""
--- One row per frame of a station that left its tap. copy counts the receptions of a frame in a case
--- from 0, turn those with the same station and xtime. What is known of the sender comes from the
--- latest transmission of the very same bytes in the case: a replayed frame finds its original,
--- altered bytes find nothing and are not genuine; sent_us is when it was sent. EUIs stand beside
--- their text as numbers.
+-- One row per frame of a station that left its tap; frame: what it says, said: the text about it.
+-- copy counts the receptions of a frame in a case from 0, turn those with the same station and
+-- xtime. What is known of the sender comes from the latest transmission of the very same bytes in
+-- the case: a replayed frame finds its original, altered bytes find nothing and are not genuine.
 SELECT h.*, try_element_at(filter(sendings, one -> one.t_us <= h.t_us), -1) AS latest
-FROM texts_heard AS h LEFT JOIN (
+FROM (SELECT run, case, {ARRIVAL}, station, xtime, frame_id, is_join,
+    struct({_OF_FRAME}) AS frame, struct({_OF_TEXT}) AS said FROM texts_heard) AS h
+LEFT JOIN (
   SELECT run, case, upper(phy) AS phy, sort_array(collect_list(struct(t_us, genuine, dev_eui,
     session, f_cnt, transmission))) AS sendings
   FROM radio_transmit WHERE direction = 'up' GROUP BY ALL) AS s
-ON h.run = s.run AND h.case <=> s.case AND h.phy = s.phy
-|> EXTEND if(latest.genuine, latest, NULL) AS sent
-|> EXTEND sent IS NOT NULL AS genuine, coalesce(join_dev_eui, sent.dev_eui) AS dev_eui,
-     sent.session AS session, sent.f_cnt AS f_cnt, sent.transmission AS transmission,
-     sent.t_us AS sent_us,
+ON h.run = s.run AND h.case <=> s.case AND h.said.phy = s.phy
+|> EXTEND if(latest.genuine, latest, NULL) AS sent,
      row_number() OVER (PARTITION BY frame_id, run, case ORDER BY {ARRIVAL}) - 1 AS copy,
      row_number() OVER (PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL}) AS turn
-|> EXTEND {eui_no("dev_eui")} AS dev_eui_no, {eui_no("join_eui")} AS join_eui_no,
-     {eui_no("station")} AS station_no
-|> DROP latest, sent"""
+|> EXTEND coalesce(frame.join_dev_eui, sent.dev_eui) AS dev_eui |> DROP latest"""
 
 _OUTCOMES = f"""
 -- One row per outcome; turn counts those with the same station and xtime in a case.
