@@ -36,9 +36,10 @@ FROM case_expect |> WHERE expect = 'outcome'
 # in order too. Without the stations of the race at its places nothing is settled.
 _DUE = ("due", "due_status", "due_words")
 _RACE = "PARTITION BY race, frame_id, run, case"
-_SCORES = f"""
--- One row per reception that is due or that a frame with expectations had, with its grade. The word
--- of level 2 counts only where one is due.
+_OF_RACE = f"sort_array(collect_list(%s) OVER ({_RACE}))"
+_BESIDE = f"""
+-- One row per reception that is due or that a frame with expectations had. The word of level 2
+-- counts only where one is due.
 FROM (
   SELECT run, case, frame_id, copy, station AS due_station, race, seq AS due_seq,
     concat_ws(' ', {sentence(*WORDS)}, level2) AS due, status AS due_status,
@@ -52,15 +53,19 @@ FULL JOIN (
   WHERE heard) AS seen
 USING (run, case, frame_id, copy)
 |> EXTEND if(due_words.level2 IS NULL, NULL, observed_words.level2) AS level2
-|> SET observed = concat_ws(' ', observed, level2)
-|> EXTEND
-     coalesce(race IS NOT NULL AND sort_array(collect_list(heard_station) OVER ({_RACE}))
-       = sort_array(collect_list(due_station) OVER ({_RACE})), false) AS is_settled,
-     get(sort_array(collect_list(struct(due, copy, due_status, due_words)) OVER ({_RACE})),
-       row_number() OVER ({_RACE} ORDER BY coalesce(if(told, observed, NULL), ''), copy) - 1)
-       AS settled
-|> SET due_station = if(is_settled, heard_station, due_station),
-     {", ".join(f"{one} = if(is_settled, settled.{one}, {one})" for one in _DUE)}
+|> SET observed = concat_ws(' ', observed, level2)"""
+_SCORES = f"""
+-- The same, with its grade; races are few.
+FROM (
+  FROM beside |> WHERE race IS NULL
+  UNION ALL (
+    FROM beside |> WHERE race IS NOT NULL
+    |> EXTEND {_OF_RACE % "heard_station"} = {_OF_RACE % "due_station"} AS is_settled,
+         get({_OF_RACE % "struct(due, copy, due_status, due_words)"}, row_number() OVER ({_RACE}
+           ORDER BY coalesce(if(told, observed, NULL), ''), copy) - 1) AS settled
+    |> SET due_station = if(is_settled, heard_station, due_station),
+         {", ".join(f"{one} = if(is_settled, settled.{one}, {one})" for one in _DUE)}
+    |> DROP is_settled, settled))
 |> SELECT run, case, frame_id, copy, due_station, heard_station, due, due_status,
      if(told, observed, NULL) AS observed, observed_words.status AS observed_status,
      CASE WHEN due IS NULL THEN '{Grade.NOT_EXPECTED}'
@@ -171,6 +176,7 @@ FROM upstream_published |> EXTEND from_json(body, 'MAP<STRING, STRING>') AS said
 
 QUERIES = {
     "expectations": _EXPECTATIONS,
+    "beside": _BESIDE,
     "scores": _SCORES,
     "scheduled": _SCHEDULED,
     "published": _PUBLISHED,
