@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         config = load(arguments.config)
         startup = prepare(config)
         if arguments.check:
-            print(without_controls(_summary(startup)))
+            print(without_controls(summary(startup)))
             return 0
         # What is there by now stays: a collection that walked it would stop the server for 30 ms.
         gc.freeze()
@@ -65,7 +65,8 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _summary(startup: Startup) -> str:
+def summary(startup: Startup) -> str:
+    """What a configuration without a mistake comes to, for people to read."""
     config, access = startup.config, startup.access
     lns = config.settings.lns
     lines = [f"{config.file}: {lns.id}, {lns.region}, {len(config.devices)} devices"]

@@ -18,6 +18,7 @@ from bench.chance import stream
 from bench.inspection.inspector import REQUEST, Inspector
 from bench.plan.needs import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Expectations
+from bench.rig.configuration import Configurations
 from bench.rig.interfaces import (
     CaseStation,
     Parts,
@@ -90,6 +91,7 @@ class Rig(Expectations):
         self.outages = Outages(setup, parts)
         self.consumption = Consumption(setup, parts.application, self.outages)
         self.visits = Visits(setup)
+        self.configurations = Configurations(setup)
         self._parts = parts
         self._limit_s = limit_s
         self._limit = asyncio.timeout(None) if limit_s is not None else None
@@ -303,6 +305,7 @@ class Rig(Expectations):
     on_outage = verb("outages", Outages.on_outage)
     keep_on_disk = verb("outages", Outages.keep_on_disk)
     keep_in_redis = verb("outages", Outages.keep_in_redis)
+    check_configuration = verb("configurations", Configurations.check_configuration)
     restart_lns = verb("outages", Outages.restart_lns)
     kill_lns = verb("outages", Outages.kill_lns)
     start_lns = verb("outages", Outages.start_lns)

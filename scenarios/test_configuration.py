@@ -1,0 +1,367 @@
+"""What is an operator told who has written something wrong, and which configurations are taken?"""
+
+import pytest
+
+from scenarios.words import FIRST
+
+pytestmark = pytest.mark.requires("virtual time")
+
+LNS = '[lns]\nid = "lns-a"\n'
+TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
+NAMED = f'{LNS}public_uri = "wss://lns.example:443"\n{TLS}'
+CA = 'client_ca = "stations-ca.crt"\n'
+TOKENS = 'tokens = "tokens.toml"\n'
+ANY = "any_station = true\n"
+KEY = "00112233445566778899AABBCCDDEEFF"
+OTAA = f"""[[device]]
+name = "alpha"
+dev_eui = "70B3D57ED0000001"
+activation = "otaa"
+join_eui = "70B3D57ED0000000"
+app_key = "{KEY}"
+"""
+ABP = f"""[[device]]
+name = "beta"
+dev_eui = "70b3:d57e:d000:0002"
+activation = "abp"
+dev_addr = "01ABCDEF"
+nwk_s_key = "{KEY}"
+app_s_key = "{KEY}"
+"""
+STATION = "0016C001F1500001"
+HTTPS = '[cups]\nlisten = "192.0.2.1:443"\ncredentials = "stations"\n'
+ADDRESS = 'an address is "host:port", such as "127.0.0.1:6090"'
+URI = "a URI for stations has scheme, host and port, such as wss://lns.example:443"
+STORES = "served are: memory://, redis://, redis+sentinel://, rediss://, rediss+sentinel://, sqlite"
+KEY_WANTED = "a key is 32 hex digits, env:NAME or file:PATH"
+TOKEN_WANTED = "a token is one line of text, env:NAME or file:PATH"
+
+
+async def served(rig):
+    """A frame as there are any."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), FIRST, first="west")
+
+
+def taken(devices=0, *, region="EU868", stations="any", shows="nothing"):
+    """What is said of a configuration without a mistake."""
+    return f"lns.toml: lns-a, {region}, {devices} devices\n  stations: {stations}; to show: {shows}"
+
+
+def uri_of(length):
+    """A URI that stations take with their path, and one that is so much longer."""
+    return f"ws://{'a' * (length - len('ws://:443/router/') - len(STATION))}:443"
+
+
+KEYS = [
+    ("[lns]", "lns.toml:1: lns.id: is missing"),
+    ('[lns]\nid = "a b"', "lns.toml:2: lns.id: String should match pattern"),
+    ('[lns]\nid = ""', "lns.toml:2: lns.id: String should have at least 1 character"),
+    ("[lns", "lns.toml:1: not TOML: Expected ']'"),
+    (f'{LNS}a = "', "lns.toml:3: not TOML: "),
+    (f"{LNS}regoin = 1", "lns.toml:3: lns.regoin: unknown key; did you mean 'region'?"),
+    (
+        f"{LNS}zzz = 1",
+        "lns.toml:3: lns.zzz: unknown key; known here: devices, id, listen, net_id, public_uri,",
+    ),
+    (f"{LNS}[dedupe]", "lns.toml:3: dedupe: unknown key; did you mean 'dedup'?"),
+    (f'{LNS}region = "EU433"', "lns.toml:3: lns.region: unknown region 'EU433'; known: EU868, US"),
+    (f'{LNS}net_id = "00013"', "lns.toml:3: lns.net_id: String should match pattern"),
+    (f'{LNS}net_id = "000013A"', "lns.toml:3: lns.net_id: String should match pattern"),
+    (f'{LNS}net_id = "00001a"', taken()),
+    (f'{LNS}devices = "none.toml"', "lns.toml:3: lns.devices: there is no file none.toml"),
+    (f"{LNS}[dedup]\nretention_s = 0", "lns.toml:4: dedup.retention_s: Input should be greater"),
+    (f"{LNS}[dedup]\nretention_s = 86_401", "lns.toml:4: dedup.retention_s: Input should be less"),
+    (f"{LNS}[dedup]\nentries_max = 0", "lns.toml:4: dedup.entries_max: Input should be greater"),
+    (f"{LNS}[dedup]\nretention_s = 1\nentries_max = 1", taken()),
+    (f'{LNS}[capture]\npath = "a.json"', "lns.toml:4: capture.path: the name of a capture ends in"),
+    (f'{LNS}[capture]\npath = "a.jsonl"\nsize_max_mib = 0', "lns.toml:5: capture.size_max_mib: "),
+    (f"{LNS}[capture]\nsize_max_mib = 1", "lns.toml:3: capture.path: is missing"),
+    (
+        f"{LNS}regoin = 1\n[dedup]\nretention_s = 0\n[capture]",
+        "lns.toml:3: lns.regoin: unknown key; did you mean 'region'?\n"
+        "lns.toml:5: dedup.retention_s: Input should be greater\n"
+        "lns.toml:6: capture.path: is missing",
+    ),
+]
+"""A key nobody knows, one that is missing, and what is no value of its key: all are told."""
+
+DOORS = [
+    *(
+        (f'{LNS}listen = "{one}"', f"lns.toml:3: lns.listen: {ADDRESS}")
+        for one in ("127.0.0.1", "127.0.0.1:65536", "::1:6090", ":6090", "a:+1", "a:")
+    ),
+    (f'{LNS}listen = "127.0.0.1:65535"', taken()),
+    (f'{LNS}listen = "[::1]:6090"', taken()),
+    (f'{LNS}listen = "0.0.0.0:1"', "lns.toml:1: lns.public_uri: is needed: stations cannot conn"),
+    (f'{LNS}listen = "[::]:1"', "lns.toml:1: lns.public_uri: is needed: stations cannot connect"),
+    (f'{LNS}listen = "0.0.0.0:1"\npublic_uri = "ws://a:1"', taken()),
+    *(
+        (f'{LNS}public_uri = "{one}"', f"lns.toml:3: lns.public_uri: {URI}")
+        for one in (
+            "ws://a",
+            "ws://geheim@a:1",
+            "http://a:1",
+            "ws://a b:1",
+            "ws://:1",
+            "ws://ä:1",
+            "ws://a:65536",
+        )
+    ),
+    *(
+        (
+            f'{LNS}public_uri = "ws://a:1/{one}"',
+            "lns.toml:3: lns.public_uri: a URI for stations has no query",
+        )
+        for one in ("?geheim=1", "#x")
+    ),
+    (f'{LNS}public_uri = "{uri_of(127)}"', taken()),
+    (f'{LNS}public_uri = "{uri_of(127)}/"', taken()),
+    (
+        f'{LNS}public_uri = "{uri_of(128)}"',
+        "lns.toml:3: lns.public_uri: too long: a station takes 127 characters, not 128",
+    ),
+    (f'{LNS}stations = "some"', 'lns.toml:3: lns.stations: either "any" or a list of station EUIs'),
+    (f'{LNS}stations = ["geheim"]', "lns.toml:3: lns.stations: an EUI is text: 16 hex digits"),
+    (f"{LNS}stations = [7]", "lns.toml:3: lns.stations: an EUI is text: 16 hex digits"),
+    (f'{LNS}stations = ["{STATION}", "0016c001f1500002"]', taken(stations="2 listed")),
+    (f"{LNS}stations = []", taken(stations="0 listed")),
+    (f"{LNS}{TLS}{CA}{TOKENS}", "lns.toml:7: tls.tokens: a station shows a certificate or a token"),
+    (f"{LNS}{TLS}{ANY}", "lns.toml:6: tls.any_station: is about certificates of stations; add"),
+    (f'{LNS}[tls]\ncert = "server.crt"', "lns.toml:3: tls.key: is missing"),
+    (
+        f'{LNS}[tls]\ncert = "none.crt"\nkey = "server.key"',
+        "lns.toml:4: tls.cert: there is no file none.crt",
+    ),
+    (
+        f'{LNS}[tls]\ncert = "lns.toml"\nkey = "server.key"',
+        "lns.toml:4: tls.cert: lns.toml and server.key are no PEM pair of certificate and key",
+    ),
+    (f'{LNS}{TLS}client_ca = "none.crt"', "lns.toml:6: tls.client_ca: there is no file none.crt"),
+    (f'{LNS}{TLS}client_ca = "lns.toml"', "lns.toml:6: tls.client_ca: lns.toml is no PEM file of"),
+    (
+        f'{LNS}public_uri = "ws://a:1"\n{TLS}',
+        "lns.toml:3: lns.public_uri: with [tls] it has to beg",
+    ),
+    (NAMED, taken()),
+    (NAMED + CA, taken(shows="a certificate with its EUI of client_ca")),
+    (NAMED + CA + ANY, taken(shows="any certificate of client_ca")),
+]
+"""Where stations come, and what they show."""
+
+FAR = [
+    *((f'{LNS}[store]\nurl = "{one}"', f"lns.toml:4: store.url: {said}") for one, said in (
+        ("etcd://geheim@a", f"etcd:// is not served; {STORES}"),
+        ("geheim", f"is no URL; {STORES}"),
+        ("sqlite://", "names no file; it is sqlite://PATH"),
+        ("redis://:geheim@a/first", "the URL of a Redis server ends with a database, a number"),
+        ("redis://a,b", "a redis:// URL names one host; which of several is the master"),
+        ("redis://a:0", "not the URL of a Redis server"),
+        ("redis+sentinel://a", "a URL of Sentinels names the service they watch, as in /mymaster"),
+        ("redis+sentinel://a,a/x", "the URL of a Redis server names one of its hosts twice"),
+    )),
+    (f'{LNS}[store]\non_outage = "ajar"', "lns.toml:4: store.on_outage: Input should be 'open' or"),
+    (f'{LNS}[store]\nurl = "rediss://u:geheim@a:7/3"\non_outage = "closed"', taken()),
+    (f'{LNS}[store]\nurl = "redis+sentinel://a,b:7/x/3"', taken()),
+    *((f'{LNS}[upstream]\nurl = "{one}"', f"lns.toml:4: upstream.url: {said}") for one, said in (
+        ("amqp://geheim@a", "amqp:// is not served; served are: memory://, mqtt://, mqtts://"),
+        ("mqtt://geheim@", "the URL of the broker names no host"),
+    )),
+    (
+        f'{LNS}[upstream]\nurl = "mqtt://a"\nca = "server.crt"',
+        "lns.toml:5: upstream.ca: a ca is for mqtts:// only",
+    ),
+    (
+        f'{LNS}[upstream]\nurl = "mqtts://a"\nca = "lns.toml"',
+        "lns.toml:5: upstream.ca: lns.toml holds no certificate (PEM)",
+    ),
+    (f'{LNS}[upstream]\nurl = "mqtts://u:geheim@a:1"\nca = "stations-ca.crt"', taken()),
+    *((f"{LNS}[upstream]\n{one}", f"lns.toml:4: upstream.{one.partition(' ')[0]}: ") for one in (
+        "messages_max = 0", 'client_id = ""', f'client_id = "{"x" * 65}"', "keep_s = 3601",
+        "keep_s = -1", "retry_max_s = 0", "retry_max_s = 1_296_001",
+    )),
+    (f'{LNS}[upstream]\nclient_id = "{"x" * 64}"\nkeep_s = 3600\nretry_max_s = 1_296_000', taken()),
+]  # fmt: skip
+"""Stores and brokers; what stands before an `@` is repeated to nobody."""
+
+
+@pytest.mark.parametrize("rows", [KEYS, DOORS, FAR], ids=["keys", "doors", "stores and brokers"])
+async def test_a_mistake_in_a_configuration_is_told_with_its_line(rig, rows):
+    """File, line and key of each, and what would be right; nobody is served by half of it."""
+    await served(rig)
+    for lns_toml, says in rows:
+        await rig.check_configuration(lns_toml, says)
+
+
+SHAPES = [
+    (f"{OTAA}nb_trans = 0", "devices.toml:7: device[0].nb_trans: Input should be greater than or"),
+    (f"{OTAA}nb_trans = 16", "devices.toml:7: device[0].nb_trans: Input should be less than or eq"),
+    (f"{OTAA}f_cnt_bits = 24", "devices.toml:7: device[0].f_cnt_bits: Input should be 16 or 32"),
+    (
+        f"{OTAA}join_nonce_min = 0",
+        "devices.toml:7: device[0].join_nonce_min: Input should be great",
+    ),
+    (
+        f"{OTAA}join_nonce_min = 16_711_681",
+        "devices.toml:7: device[0].join_nonce_min: Input should",
+    ),
+    (f"{OTAA}dev_status_s = 59", "devices.toml:7: device[0].dev_status_s: Input should be greater"),
+    (f"{OTAA}rx1_dr_offset = 8", "devices.toml:7: device[0].rx1_dr_offset: Input should be less"),
+    (f"{OTAA}rx1_dr_offset = 6", "devices.toml:7: device[0].rx1_dr_offset: EU868 has 0 to 5"),
+    (f"{OTAA}rx_delay_s = 0", "devices.toml:7: device[0].rx_delay_s: Input should be greater"),
+    (f"{OTAA}rx_delay_s = 16", "devices.toml:7: device[0].rx_delay_s: Input should be less"),
+    (f"{OTAA}rx2_dr = 8", "devices.toml:7: device[0].rx2_dr: EU868 has 0 to 7 for downlinks"),
+    (
+        f"{OTAA}more_channels_hz = {[867_100_000] * 6}",
+        "devices.toml:7: device[0].more_channels_hz: List should have at most 5 items",
+    ),
+    (
+        f"{OTAA}more_channels_hz = [867_100_000, 868_850_000, 865_000_000]",
+        "devices.toml:7: device[0].more_channels_hz: no station listens at 865000000 Hz",
+    ),
+    (f'{OTAA}class = "B"', "devices.toml:7: device[0].class: Input should be 'A' or 'C'"),
+    (
+        f'{OTAA}device_class = "C"',
+        "devices.toml:7: device[0].device_class: unknown key; did you mean 'class'?",
+    ),
+    (
+        f'{OTAA}lorawan = "1.1"',
+        "devices.toml:7: device[0].lorawan: Input should be '1.0.2', '1.0.3'",
+    ),
+    (f'{OTAA}strategy = "drop"', "devices.toml:7: device[0].strategy: Input should be 'Drop', 'Ma"),
+    (OTAA.replace("alpha", "a b"), "devices.toml:2: device[0].name: String should match pattern"),
+    (OTAA.replace(KEY, KEY[1:]), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
+    (OTAA.replace(KEY, f"{KEY}0"), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
+    (OTAA.replace(KEY, "geheim"), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
+    (OTAA.replace(f'"{KEY}"', "7"), "devices.toml:6: device[0].app_key: a key is text: 32 hex dig"),
+    (
+        OTAA.replace(KEY, "env:NO_SUCH_KEY"),
+        "devices.toml:6: device[0].app_key: the environment has no variable NO_SUCH_KEY",
+    ),
+    (
+        OTAA.replace(KEY, "file:none.key"),
+        "devices.toml:6: device[0].app_key: cannot read the key file none.key",
+    ),
+    (OTAA.replace(KEY, "file:app.key"), f"{taken(1)}\n  alpha  70B3D57ED0000001  otaa  None"),
+    (OTAA.replace('"70B3D57ED0000001"', "7"), "devices.toml:3: device[0].dev_eui: an EUI is text"),
+    (OTAA.replace("D0000000", "geheim"), "devices.toml:5: device[0].join_eui: an EUI is text: 16"),
+    (
+        ABP.replace("01A", "1A"),
+        "devices.toml:5: device[0].dev_addr: a DevAddr is text: 8 hex digits",
+    ),
+    (
+        OTAA.partition("join_eui")[0],
+        "devices.toml:1: device[0]: an otaa device needs join_eui and app_key",
+    ),
+    (OTAA.partition("app_key")[0], "devices.toml:1: device[0]: an otaa device needs app_key"),
+    (
+        ABP.partition("dev_addr")[0],
+        "devices.toml:1: device[0]: an abp device needs dev_addr and nwk_s_key and app_s_key",
+    ),
+    (
+        f"{ABP}rx_delay_s = 5\nrx2_dr = 0\nrx1_dr_offset = 0\nmore_channels_hz = []",
+        "devices.toml:1: device[0]: only a join accept tells a device how to listen and where to"
+        " send; leave out rx1_dr_offset and rx_delay_s and rx2_dr and more_channels_hz",
+    ),
+    (
+        OTAA + OTAA,
+        "devices.toml:8: device[1].name: belongs to another device already; give each its own\n"
+        "devices.toml:9: device[1].dev_eui: belongs to another device already; give each its own",
+    ),
+    (
+        f"{OTAA}nb_trans = 0\n{ABP.replace('beta', 'b b')}f_cnt_bits = 7",
+        "devices.toml:7: device[0].nb_trans: Input should be greater than or equal to 1\n"
+        "devices.toml:9: device[1].name: String should match pattern\n"
+        "devices.toml:15: device[1].f_cnt_bits: Input should be 16 or 32",
+    ),
+    ("device = 7", "devices.toml:1: device: Input should be a valid list"),
+    ("", "devices.toml:1: device: is missing"),
+    ("x", "devices.toml:1: not TOML: "),
+    (
+        f'{OTAA}nb_trans = 15\nclass = "C"\nrx_delay_s = 15\nrx1_dr_offset = 5\nrx2_dr = 7\n'
+        f'more_channels_hz = {[867_100_000] * 5}\ndev_status_s = 60\n{ABP}strategy = "Mark"',
+        f"{taken(2)}\n  alpha  70B3D57ED0000001  otaa  None\n  beta  70B3D57ED0000002  abp  Mark",
+    ),
+]
+US_SHAPES = [
+    (f"{OTAA}rx1_dr_offset = 4", "devices.toml:7: device[0].rx1_dr_offset: US915 has 0 to 3"),
+    (f"{OTAA}rx2_dr = 7", "devices.toml:7: device[0].rx2_dr: US915 has 8 to 13 for downlinks"),
+    (f"{OTAA}rx2_dr = 14", "devices.toml:7: device[0].rx2_dr: US915 has 8 to 13 for downlinks"),
+    (
+        f"{OTAA}more_channels_hz = [902_300_000]",
+        "devices.toml:7: device[0].more_channels_hz: the channels of US915 are fixed",
+    ),
+    (
+        f"{OTAA}rx1_dr_offset = 3\nrx2_dr = 13",
+        f"{taken(1, region='US915')}\n  alpha  70B3D57ED0000001  otaa  None",
+    ),
+]
+
+
+@pytest.mark.parametrize("region", ["EU868", "US915"])
+async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
+    """Which one it is, and all of them at once; what a device may be told depends on the region."""
+    await served(rig)
+    lns_toml = f'{LNS}region = "{region}"\n'
+    for devices, says in SHAPES if region == "EU868" else US_SHAPES:
+        files = {"devices.toml": devices, "app.key": f"{KEY}\n"}
+        await rig.check_configuration(lns_toml, says, files)
+
+
+SHOWN = [
+    (f'{STATION} = "geheim"\n0016c001f1500001 = "x"', "tokens.toml:2: 0016c001f1500001: this sta"),
+    ('west = "geheim"', "tokens.toml:1: west: an EUI is text: 16 hex digits"),
+    *((f"{STATION} = {one}", f"tokens.toml:1: {STATION}: {TOKEN_WANTED}")
+      for one in ('""', "7", '"geheim\\n1"', '"file:empty.key"')),
+    (f'{STATION} = "env:NO_SUCH"', f"tokens.toml:1: {STATION}: the environment has no variable NO"),
+    (f'{STATION} = "file:none.key"', f"tokens.toml:1: {STATION}: cannot read the key file none"),
+    (
+        f'{STATION} = "file:tc.key"\n0016c001f1500002 = "Bearer geheim"',
+        taken(shows="one of 2 tokens, its own"),
+    ),
+]  # fmt: skip
+
+
+async def test_a_mistake_about_a_token_is_told_with_its_line(rig):
+    """Each station has one; what it is nobody is told."""
+    await served(rig)
+    files = {"tc.key": "Authorization: Bearer geheim\r\n", "empty.key": "\n"}
+    for tokens, says in SHOWN:
+        await rig.check_configuration(NAMED + TOKENS, says, {**files, "tokens.toml": tokens})
+
+
+CLEAR = "lns.toml:4: cups.listen: keys would leave this host in clear; add [tls] or listen on 127.0"
+ASKED = "lns.toml:8: cups.listen: whoever asks would get keys; add tls.tokens or tls.client_ca, or"
+ALL = "lns.toml:10: cups.listen: with any_station every station would get the keys of all; leave"
+GUARDED = [
+    (LNS + HTTPS, CLEAR),
+    (NAMED + HTTPS, ASKED),
+    (NAMED + CA + ANY + HTTPS, ALL),
+    (NAMED + CA + HTTPS, taken(shows="a certificate with its EUI of client_ca")),
+    (NAMED + TOKENS + HTTPS, taken(shows="one of 1 tokens, its own")),
+    *((LNS + HTTPS.replace("192.0.2.1", host), taken())
+      for host in ("127.0.0.1", "[::1]", "localhost")),
+]  # fmt: skip
+ODD = [
+    ({}, "lns.toml:5: cups.credentials: there is no folder stations"),
+    ({"stations/west/tc.uri": ""}, "lns.toml:5: cups.credentials: stations/west: not an EUI"),
+    (
+        {f"stations/{STATION}/tc.uri": "ws://a:1/"},
+        f"lns.toml:5: cups.credentials: stations/{STATION}: tc: a station takes no path here, not",
+    ),
+    (
+        {f"stations/{STATION}/cups.key": "geheim"},
+        f"lns.toml:5: cups.credentials: stations/{STATION}: cups: credentials need a .trust file",
+    ),
+    ({f"stations/{STATION}/tc.uri": "wss://a:1\n"}, taken()),
+]  # fmt: skip
+
+
+async def test_keys_leave_a_host_for_whom_they_are_only(rig):
+    """Who would hand them to anybody does not begin, nor who has what no station takes."""
+    await served(rig)
+    token = {"tokens.toml": f'{STATION} = "x"'}
+    for lns_toml, says in GUARDED:
+        await rig.check_configuration(lns_toml, says, token, key_of=STATION)
+    for files, says in ODD:
+        await rig.check_configuration(LNS + HTTPS, says, files)
