@@ -59,6 +59,7 @@ KEYS = [
     ('[lns]\nid = ""', "lns.toml:2: lns.id: String should have at least 1 character"),
     ("[lns", "lns.toml:1: not TOML: Expected ']'"),
     (f'{LNS}a = "', "lns.toml:3: not TOML: "),
+    (f"{LNS}x\nregion = 1", "lns.toml:3: not TOML: Expected '='"),
     (f"{LNS}regoin = 1", "lns.toml:3: lns.regoin: unknown key; did you mean 'region'?"),
     (
         f"{LNS}zzz = 1",
@@ -273,6 +274,10 @@ SHAPES = [
         "devices.toml:7: device[0].nb_trans: Input should be greater than or equal to 1\n"
         "devices.toml:9: device[1].name: String should match pattern\n"
         "devices.toml:15: device[1].f_cnt_bits: Input should be 16 or 32",
+    ),
+    (
+        OTAA.replace('name = "alpha"\n', "") + ABP,
+        "devices.toml:1: device[0].name: is missing",
     ),
     ("device = 7", "devices.toml:1: device: Input should be a valid list"),
     ("", "devices.toml:1: device: is missing"),

@@ -256,3 +256,50 @@ async def test_other_bytes_of_a_counter_that_was_taken_back_have_another_name(ri
     name = f"{key}.{other.phy[-4:].hex().upper()}"
     for station in ("west", "east"):
         rig.expect_upstream(other, through=station, removeDuplicatesKey=name)
+
+
+LOST_AGAIN = Table("""
+    strategy kind        | lost
+    None     confirmed   | DuplicateDueToResubmission dropped(UpstreamUnavailable) Suppressed
+""")
+FIRST_AGAIN = Table("""
+    strategy kind        | again
+    None     confirmed   | DuplicateDueToResubmission forwarded RX1
+""")
+
+
+async def test_a_measurement_that_a_restarted_device_sends_again_stays_one_when_it_is_lost(rig):
+    """It is the newest of its new life, and was heard in the one before: not for the first time."""
+    device = rig.provision("relaxed")
+    first = await hear(rig, device, "west", f_cnt=0, payload=b"one", confirmed=True)
+    equal = await hear(rig, device, "west", f_cnt=5, confirmed=True)
+    begun = await hear(rig, device, "west", f_cnt=0, payload=b"two", confirmed=True)
+    rig.delay_upstream(seconds(60))
+    await tell(rig, equal, "west")
+    await rig.wait(DEADLINE + seconds(1))
+    await tell(rig, equal, "west")
+    await rig.wait(seconds(3))
+    for frame in (first, begun):
+        rig.expect(frame, FIRST, first="west")
+    due = FIRST + LOST_AGAIN + FIRST_AGAIN
+    rig.expect(equal, due, first="west", lost="west", again="west")
+
+
+OLD = Table("""
+    strategy kind        | old
+    None     confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed
+""")
+
+
+async def test_a_copy_that_waits_longer_than_its_frame_is_remembered_is_judged_by_what_came(rig):
+    """A newer frame was accepted meanwhile: what nobody remembers is an old one then."""
+    rig.dedup(retention=seconds(1))
+    rig.delay_upstream(seconds(6), messages=1)
+    slow = await rig.craft(rig.alpha, confirmed=True)
+    await tell(rig, slow, "west")
+    await rig.wait(seconds(1))
+    newer = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(1))
+    await tell(rig, slow, "west")
+    await rig.wait(seconds(8))
+    rig.expect(newer, FIRST, first="west")
+    rig.expect(slow, TOO_LATE + OLD, first="west", old="west")

@@ -13,6 +13,7 @@ from bench.rig.in_memory.disk_outbox import new_folder
 from bench.verdict.owner import Scrutiny
 from lns.__main__ import summary
 from lns.clock import now_us
+from lns.complaints import place_of
 from lns.config import ConfigError, load
 from lns.startup import prepare
 
@@ -20,6 +21,8 @@ HOST = "lns.example"
 """The name in the certificate of the server."""
 SECRET = "geheim"
 """What nobody is to read who is told of a mistake."""
+_SHOWN = 30
+"""As much of what is as it should be stands before what is not."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -66,11 +69,16 @@ class Configurations:
                 said = summary(prepare(load(folder / "lns.toml")))
             except ConfigError as error:
                 said = str(error)
+            except Exception as error:  # nothing that somebody writes may end so
+                said = place_of(error)
         finally:
             rmtree(folder, ignore_errors=True)
-        about = " ".join([lns_toml, *files.values()][-1].splitlines()[-1:])
+        about = " ".join(text.rstrip().rpartition("\n")[2] for text in (lns_toml, *files.values()))
         check = Scrutiny(rule="configuration", of=f"what is said of {about}", t_us=now_us())
         lines = said.replace(f"{folder}/", "").splitlines()
         for observed, due in zip_longest(lines, says.splitlines(), fillvalue=""):
             if not (due and observed.startswith(due)) or SECRET in observed:
-                self.setup.case.find(check.wrong("line", due, observed))
+                pairs = enumerate(zip(due, observed, strict=False))
+                alike = next((number for number, (one, other) in pairs if one != other), 0)
+                begin = max(0, alike - _SHOWN)
+                self.setup.case.find(check.wrong("line", due[begin:], observed[begin:]))
