@@ -221,10 +221,10 @@ def _limit_myself() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (DATA_MAX_BYTES, DATA_MAX_BYTES))
 
 
-def _wait_for(child: int) -> int:
+def _wait_for(child: int, limit_s: int | None = WALL_MAX_S) -> int:
     handle = os.pidfd_open(child)
     try:
-        if not select.select([handle], [], [], WALL_MAX_S)[0]:
+        if not select.select([handle], [], [], limit_s)[0]:
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
             os.kill(child, signal.SIGKILL)
@@ -282,7 +282,8 @@ class Campaign:
             self._tell(Judged(fault))
         warm = [fault for fault in warm if self._past(fault)]
         if warm:
-            self._fork(lambda: self._play_warm(warm))
+            # It waits for one fault after the other, each of which has its time.
+            self._fork(lambda: self._play_warm(warm), limit_s=None)
         cannot = self._folder / "cannot"
         names = set(cannot.read_text().splitlines()) if cannot.exists() else set()
         for fault in faults:
@@ -292,7 +293,7 @@ class Campaign:
         told = (self._folder / "judged").read_text().splitlines() if faults else []
         return [Judged.read(json.loads(line), by_name) for line in told]
 
-    def _fork(self, act: Callable[[], int]) -> int:
+    def _fork(self, act: Callable[[], int], *, limit_s: int | None = WALL_MAX_S) -> int:
         child = os.fork()
         if child == 0:
             code = 99
@@ -300,7 +301,7 @@ class Campaign:
                 code = act()
             finally:
                 os._exit(code)
-        return _wait_for(child)
+        return _wait_for(child, limit_s)
 
     def _play_warm(self, faults: Sequence[Fault]) -> int:
         plugin = Warm(self, faults)
