@@ -34,6 +34,7 @@ class Rules:
     """The settings of a consumer; times in µs. `window_us` None: ids are not compared.
 
     `oldest_us` says when the oldest message was sent that nobody has consumed, where it is asked.
+    Where effects are somebody else's (`is_relayed`), no line of them is looked for.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Rules:
     retention_us: int
     late_us: int
     oldest_us: Callable[[], int | None] | None = None
+    is_relayed: bool = False
 
     def cut_off_us(self, now_us: int) -> int:
         """What was consumed before may be consumed again, as nobody sends it any more."""
@@ -164,7 +166,8 @@ class ConsumerBooks:
             yield from self._put_aside(rules, {**said, "parked_us": now_us, "body": body}, name)
         if kind == "inbox.accepted":
             yield from self._accepted(rules, said, now_us, name)
-            yield from self._effect(rules, said, body, name)
+            if not rules.is_relayed:
+                yield from self._effect(rules, said, body, name)
         if len(self._ids) >= (self.entries_max or inf):
             window_us = rules.window_us or 0
             known = self._ids.items()

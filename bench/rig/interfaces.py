@@ -52,13 +52,13 @@ class ConsumerSettings:
     refuses: str | None = None
     refusals: int | None = None
     entries_max: int | None = None
+    republishes: int = 0
 
     @property
     def are_allowed(self) -> bool:
         """Whether a consumer has to take them, as the seeds say; any others it has to refuse."""
         window_us = WINDOWS_US[0] if self.window_us is None else self.window_us
-        late_us = min(self.retry_us, self.network_us)
-        keys_fit = late_us >= 0 and 0 < self.retention_us <= KEYS_MAX_US
+        keys_fit = min(self.retry_us, self.network_us) >= 0 and 0 < self.retention_us <= KEYS_MAX_US
         return WINDOWS_US[0] <= window_us <= WINDOWS_US[1] and (keys_fit or not self.keys)
 
     def detectors(self, oldest_us: Callable[[], int | None] | None = None) -> Detectors:

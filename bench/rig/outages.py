@@ -318,6 +318,7 @@ class Consumption:
         refuses: str | None = None,
         refusals: int | None = None,
         entries_max: int | None = None,
+        republishes: int = 0,
     ) -> None:
         """Let a consumer take every message, with these detectors; before the first act.
 
@@ -328,6 +329,7 @@ class Consumption:
         has the fate of the transaction, unless it is `elsewhere`, where nobody can take it back.
         The effect of messages whose id begins with `refuses` fails, however often it is tried, or
         the first `refusals` times. It remembers `entries_max` of each kind, a million by default.
+        It `republishes` each message on another topic; so many wait there at most, and in its file.
         """
         self.setup.before_start(f"consumer {name!r}")
         settings = ConsumerSettings(
@@ -346,9 +348,12 @@ class Consumption:
             refuses=refuses,
             refusals=refusals,
             entries_max=entries_max,
+            republishes=republishes,
         )
         if entries_max is not None:
             self.must_have("small inbox")
+        if republishes:
+            self.must_have("relay")
         _look_at(settings)
         if elsewhere or refuses is not None:
             self.must_have("crash in a transaction")

@@ -12,22 +12,23 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from bench.capture import Record
 from bench.clock import until
 from bench.host.program import ConsumerDied
 from bench.inspection import consumer
 from bench.inspection.brought import Brought
-from bench.inspection.consumer import ConsumerBooks, Rules, refusal
+from bench.inspection.consumer import ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_wire import ConsumerWire
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.lines import Lines
+from bench.rig.in_memory.republished import Relay
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us
-from lns.delivery import ConfigurationError, Incoming
+from lns.delivery import ConfigurationError
 from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, topic_of
-from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream
+from lns.delivery.effect import EffectUnavailable, Republishing
 from lns.delivery.inbox import Event, Figures, Inbox, figures_of
 from lns.store.inbox_store import (
     ENTRIES_MAX,
@@ -35,7 +36,6 @@ from lns.store.inbox_store import (
     MemoryInboxStore,
     ParkedMessage,
     SqliteInboxStore,
-    Transaction,
 )
 
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
@@ -46,120 +46,6 @@ CRASHES = ("effect", "commit", "ack")
 
 class Crashed(BaseException):
     """The consumer is gone; no part of it catches this."""
-
-
-class Refused(Exception):
-    """The application cannot have this message."""
-
-
-class Lines:
-    """The effect: a line of JSON in a file for each message, written to the capture once it stays.
-
-    What a kill took back is cut off, unless the file is `elsewhere`: a pipe, which keeps all that
-    it was given. Messages whose id begins with what the effect `refuses` fail, the first `refusals`
-    times (None: always).
-    """
-
-    def __init__(
-        self,
-        settings: ConsumerSettings,
-        folder: Path,
-        record: Record,
-        crashes: Callable[[str], None],
-        books: ConsumerBooks,
-        found: Callable[[str], None],
-        kept: Callable[[], None],
-    ) -> None:
-        self._kept = kept
-        self._name = settings.name
-        self._books = books
-        self._found = found
-        self._record = record
-        self._crashes = crashes
-        self._refuses = settings.refuses
-        self._refusals = settings.refusals
-        self._elsewhere = settings.elsewhere
-        self.path = folder / f"{settings.name}.jsonl"
-        self._told_octets = 0
-        self._had = 0
-        self.room: int | None = None
-        self._lines: JsonLinesFile | JsonLinesStream
-
-    def begin(self) -> None:
-        """Open the file, as a consumer does that starts."""
-        self._had = 0
-        if self._elsewhere:
-            self._lines = JsonLinesStream(self.path.open("ab", buffering=0), owned=True)
-        else:
-            self._lines = JsonLinesFile(self.path)
-
-    def give_up(self) -> None:
-        """The consumer is gone, and with it what it had opened."""
-        self._lines.close()
-
-    def open(self, transaction: Transaction) -> None:
-        """What was never kept is no more in the file; EffectUnavailable."""
-        self._lines.open(transaction)
-        self._look("when it is opened")
-
-    def handle(self, message: Incoming, transaction: Transaction) -> None:
-        """Have one more line; EffectUnavailable while there is no room."""
-        self._crashes("effect")
-        for text in self._books.tried(self._name, message.channel, message.message_id, now_us()):
-            self._found(text)
-        if self.room is not None and self._had >= self.room:
-            self._books.unavailable(self._name, now_us())
-            raise EffectUnavailable("the application has no room")
-        refuses = self._refuses is not None and message.message_id.startswith(self._refuses)
-        if refuses and self._refusals != 0:
-            if self._refusals is not None:
-                self._refusals -= 1
-            self._books.failed(self._name, message.channel, message.message_id, now_us())
-            raise Refused(refusal(message.message_id))
-        self._lines.handle(message, transaction)
-        self._had += 1
-
-    def flush(self, transaction: Transaction) -> None:
-        """The lines are in the file."""
-        self._lines.flush(transaction)
-        if self._elsewhere:
-            self._tell()
-        if self._had:
-            self._crashes("commit")
-
-    def end(self, *, kept: bool) -> None:
-        """Keep the lines or none of them."""
-        self._lines.end(kept=kept)
-        if self._had and not kept:
-            self._found(f"{self._name}: {self._had} effects were had and are not kept")
-        if self.room is not None:
-            self.room -= self._had
-        self._had = 0
-        if kept:
-            self._tell()
-            self._kept()
-
-    def _tell(self) -> None:
-        """Write down the lines that are new."""
-        octets = self.path.read_bytes()[self._told_octets :]
-        self._told_octets += len(octets)
-        for text in octets.splitlines():
-            line = json_of(text.decode(errors="replace")) or {}
-            self._books.had(self._name, line)
-            fields = {"consumer": self._name, "channel": line.get("channel", "")}
-            fields |= {"message_id": line.get("messageId", ""), "position": line.get("position")}
-            self._record("application", "application.effect", fields)
-
-    def look_at_the_end(self) -> None:
-        """Nothing has become of the file but what was told."""
-        if self.path.exists():
-            self._look("in the end")
-
-    def _look(self, when: str) -> None:
-        octets = self.path.stat().st_size
-        if octets != self._told_octets:
-            due = self._told_octets
-            self._found(f"{self._name}: effects {when}: expected {due} octets, observed {octets}")
 
 
 class MemoryConsumer(Consumer):
@@ -189,6 +75,7 @@ class MemoryConsumer(Consumer):
         self._retries = 0
         self._store: InboxStore | None = None
         self.wire: ConsumerWire | None = None
+        self.relay: Relay | None = None
         broker.expect(settings.name)
 
     async def start(self) -> None:
@@ -203,17 +90,28 @@ class MemoryConsumer(Consumer):
                     self.settings.name, self._setup.seed, self._folder, self._broker,
                     self._brought, lambda text: self._find([text]),
                 )  # fmt: skip
+            if self.settings.republishes:
+                self.relay = Relay(
+                    self.settings.name, self._setup.seed, self._folder, self.settings.republishes,
+                    self._setup.record, lambda text: self._find([text]),
+                )  # fmt: skip
         try:
             self._lines.begin()
         except EffectUnavailable as error:
             raise ConsumerDied(f"consumer {self.settings.name} ended: {error}") from error
-        self._store = await self._opened()
+        store = self._store = await self._opened()
+        relayed = None
+        if self.relay is not None:
+            assert isinstance(store, SqliteInboxStore), (
+                "what is published once more waits in a file"
+            )
+            relayed = self.relay.effect(store)
         inbox = Inbox(
-            self._store, self._lines, self.settings.detectors(self._oldest_said_us),
+            store, relayed or self._lines, self.settings.detectors(self._oldest_said_us),
             on_event=self._tell, utc_us=self._utc_us,
         )  # fmt: skip
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._running = self._setup.tasks.create_task(self._run(inbox, self._lines, begun))
+        self._running = self._setup.tasks.create_task(self._run(inbox, relayed, begun))
         await begun
 
     async def kill(self) -> None:
@@ -245,6 +143,8 @@ class MemoryConsumer(Consumer):
             name = self.settings.name
             self._setup.case.fault("consumer", "no room", consumer=name, room=room)
         self._lines.room = room
+        if self.relay is not None:
+            self.relay.stop() if room is not None else self.relay.start()
 
     async def tamper(self) -> None:
         assert self._lines is not None, "it is started by the first act"
@@ -274,6 +174,8 @@ class MemoryConsumer(Consumer):
         else:
             await self._stop()
             self.wire.end()
+        if self.relay is not None:
+            self.relay.end()
         if self._lines is not None:
             self._lines.look_at_the_end()
         if self._folder is not None:
@@ -308,11 +210,14 @@ class MemoryConsumer(Consumer):
             self._running.cancel()
             await asyncio.wait({self._running})
 
-    async def _run(self, inbox: Inbox, lines: Lines, begun: "asyncio.Future[None]") -> None:
-        name = self.settings.name
+    async def _run(
+        self, inbox: Inbox, relayed: Republishing | None, begun: "asyncio.Future[None]"
+    ) -> None:
+        name, lines = self.settings.name, self._lines
+        assert lines is not None
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
-            async with inbox, self._subscribed(inbox, ended):
+            async with inbox, self._relayed(relayed), self._subscribed(inbox, ended):
                 self._inbox = inbox
                 self._books.opened(self.settings.window_us, checks=self.settings.sequence)
                 begun.set_result(None)
@@ -330,6 +235,14 @@ class MemoryConsumer(Consumer):
         finally:
             self._inbox = None
             lines.give_up()
+
+    @asynccontextmanager
+    async def _relayed(self, effect: Republishing | None) -> AsyncIterator[None]:
+        if self.relay is None or effect is None:
+            yield
+        else:
+            async with self.relay.open(effect):
+                yield
 
     @asynccontextmanager
     async def _subscribed(self, inbox: Inbox, ended: "asyncio.Future[None]") -> AsyncIterator[None]:
@@ -355,6 +268,8 @@ class MemoryConsumer(Consumer):
         sessions = self.settings.sessions and self.settings.window_us is not None
         message = Brought.of(payload, properties, qos, sessions=sessions)
         self._books.brought(self.settings.name, topic, message)
+        if self.relay is not None:
+            self.relay.brought(topic, message.facts.get("message_id"), payload)
 
     def _offer(
         self,
@@ -384,6 +299,8 @@ class MemoryConsumer(Consumer):
             raise Crashed
 
     def _tell(self, event: Event) -> None:
+        if self.relay is not None:
+            self.relay.told(event)
         said = msgspec.to_builtins(event)
         self._setup.record("inbox", event.kind, {"consumer": self.settings.name, **said})
         self._find(self._books.told(self._rules(), event.kind, said, self._utc_us()))
@@ -398,6 +315,7 @@ class MemoryConsumer(Consumer):
         return Rules(
             of.name, window_us, of.partitioned, of.sequence, of.keys, of.retention_us,
             of.retry_us + of.network_us, self._oldest_us if of.knows_oldest else None,
+            is_relayed=of.republishes > 0,
         )  # fmt: skip
 
     def _oldest_us(self) -> int | None:
@@ -479,6 +397,7 @@ class MemoryApplication(Application):
             "user properties",
             "QoS 0",
             "small inbox",
+            "relay",
         }
     )
 
@@ -531,8 +450,9 @@ class MemoryApplication(Application):
         for wire in self._wires():
             wire.start()
 
-    def _wires(self) -> list[ConsumerWire]:
-        return [one.wire for one in self._consumers.values() if one.wire is not None]
+    def _wires(self) -> list[ConsumerWire | Relay]:
+        wires = [wire for one in self._consumers.values() for wire in (one.wire, one.relay)]
+        return [wire for wire in wires if wire is not None]
 
     def delay(self, us: int, messages: int, lns: str | None) -> None:
         self._outboxes.delay(us, messages, lns)

@@ -1,0 +1,53 @@
+"""What a consumer publishes once more, on topics of its own, for those who come behind it.
+
+What it accepts is in its file together with what it knows of it, and leaves the file when the
+broker has it: nothing is missing there, whoever dies meanwhile.
+"""
+
+import pytest
+
+from bench.clock import seconds
+
+pytestmark = [pytest.mark.requires("relay"), pytest.mark.requires("virtual time")]
+
+MUCH = 1_000
+
+
+async def test_what_is_accepted_is_published_once_more_as_it_came(rig):
+    """With id, key, partition and number; what has no number has 0, what has no key its id."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True, republishes=MUCH)
+    messages = [
+        await rig.inject(rig.alpha, number=5, key="k", partition="p"),
+        await rig.inject(rig.alpha),
+        await rig.inject(rig.bravo, number=2, message_id="ä" * 100, key="é" * 120),
+    ]
+    await rig.inject(rig.alpha, message_id=messages[1].message_id)
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+    rig.expect_ignored(messages[1], by="window")
+
+
+@pytest.mark.requires("full application")
+@pytest.mark.fault("consumer", "no room")
+async def test_what_is_published_once_more_waits_for_the_broker_in_its_order(rig):
+    """It outlives the consumer; as many wait as may, and what comes then is not accepted yet."""
+    rig.keep_on_disk()
+    rig.consumer(republishes=7)
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.fill_application()
+    messages += [await rig.inject(rig.alpha, number=number) for number in range(2, 6)]
+    await rig.wait(seconds(1))
+    await rig.kill_consumer()
+    await rig.start_consumer()
+    messages += [await rig.inject(rig.alpha, number=number) for number in range(6, 12)]
+    await rig.wait(seconds(20))
+    await rig.make_room()
+    await rig.wait(seconds(60))
+    messages.append(await rig.inject(rig.alpha, number=12))
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
