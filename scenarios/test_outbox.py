@@ -99,6 +99,24 @@ async def test_numbers_and_order_outlive_restarts(rig):
     rig.expect_ignored(uplinks[0], by="window", times=0)
 
 
+@pytest.mark.fault("broker", "away, server killed")
+@pytest.mark.requires("virtual time")
+async def test_a_copy_that_outlives_a_restart_has_the_key_of_its_frame(rig):
+    """Also where the server before was of an earlier version, which wrote messages without keys."""
+    rig.consumer(keys=True)
+    rig.east.delay_uplinks(milliseconds(100))
+    rig.cut_upstream()
+    uplinks = [await rig.alpha.send() for _ in range(2)]
+    for _ in range(2):
+        await rig.restart_lns()
+    await rig.restore_upstream()
+    await rig.wait(seconds(20))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST + COPY, first="west", copy="east")
+        rig.expect_effects(uplink)
+        rig.expect_ignored(uplink, by="key")
+
+
 @pytest.mark.fault("broker", "forgets")
 @pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("lost", ["connection", "server"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.clock import seconds
+from bench.clock import milliseconds, seconds
 from scenarios.delivering import delivered, expect_in_order
-from scenarios.words import REFUSED
+from scenarios.words import FIRST, REFUSED
 
 pytestmark = [pytest.mark.requires("outbox"), pytest.mark.requires("virtual time")]
 
@@ -109,3 +109,15 @@ async def test_a_broker_that_is_there_for_a_moment_is_tried_later_each_time(rig)
         await rig.wait(seconds(wait_s))
     uplinks.append(await delivered(rig))
     expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "slow path")
+async def test_a_server_that_ends_waits_a_moment_for_what_is_on_its_way(rig):
+    """The broker has the message, and says so while the server ends: it is not sent again."""
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.delay_pubacks(seconds(3) + milliseconds(600))
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    for uplink in (before, frame):
+        rig.expect(uplink, FIRST, first="west")

@@ -35,7 +35,9 @@ _IN_MEMORY = Path("/dev/shm")
 _TELL_US = 10_000_000
 _KEEP_ALIVE_S, _PACKET_BYTES_MAX = 30, 65_536
 _WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
-_SENT_WITHIN_US = 100_000
+_SENT_WITHIN_US, _DRAIN_US = 100_000, 1_000_000
+_LATER_TABLES, _LATER_COLUMNS = ("parked",), ("remove_duplicates_key", "since_us")
+"""What the first outboxes did not have."""
 _REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a second
 RETRY_S = 86_400
 Body = dict[str, object]
@@ -113,6 +115,8 @@ class DiskOutbox:
         self._client, self._lost_us, self._in_vain = None, None, 0
         if self._file.exists():  # what it had acknowledged may not be removed yet
             self._waiting = state_of(self._file).waiting
+            if self._full is None and self.breaks_after is None:
+                _age(self._file, version=self._starts % 3)
         chance = stream(self._setup.seed, self.lns, "broker", str(self._starts))
         section = UpstreamSection.model_validate({"url": _URL, **self.upstream})
         there = replace(broker(_URL), host=str(self.broker.path))
@@ -143,11 +147,18 @@ class DiskOutbox:
         """End it as a server does that is stopped."""
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(None)
+        due_us = self._due_at_once_us
         self._look_at_silence()
         self._look_at_connections()
         self._look_at_rest()
         curt = self.broker.without_a_word
         await self._until_over()
+        if due_us is not None and (self._waiting or now_us() > due_us + _SENT_WITHIN_US):
+            late_us = now_us() - due_us
+            self._wrong(
+                "in the end: expected 0 messages wait when the last is acknowledged, observed"
+                f" {self._waiting}, and that it has ended {late_us} us after that"
+            )
         if self.broker.without_a_word > curt:
             self._wrong("in the end: expected a goodbye to the broker, observed none")
         self._look_at_file()
@@ -354,6 +365,15 @@ class DiskOutbox:
             self._wrong(f"{message_id} may be sent, and waits for {waited_us} us")
 
     @property
+    def _due_at_once_us(self) -> int | None:
+        """When the only message that waits is acknowledged, if that is while its server ends."""
+        if self.broker.well_since_us is None or self._is_stuck or len(self._since) != 1:
+            return None
+        [(_, since_us)] = self._since.values()
+        due_us = max(since_us, self._came_us) + self.broker.puback_us
+        return due_us if now_us() < due_us < now_us() + _DRAIN_US else None
+
+    @property
     def _is_stuck(self) -> bool:
         return self._full is not None or self.breaks_after == 0
 
@@ -443,6 +463,30 @@ class DiskOutbox:
 
     def _wrong(self, text: str) -> None:
         self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))
+
+
+def _age(file: Path, version: int) -> None:
+    """Write an outbox as one of an earlier version would have it: 0 knew neither keys nor `parked`.
+
+    Where something was put aside, or told of a device itself, there was no such version.
+    """
+    with closing(connect(file, isolation_level=None)) as db:
+        [new] = db.execute(
+            "SELECT EXISTS (SELECT 1 FROM message WHERE since_us OR topic LIKE '%/status')"
+            " OR EXISTS (SELECT 1 FROM parked)"
+        ).fetchone()
+        if new or version == 2:
+            return
+        for table in _LATER_TABLES:
+            db.execute(f"DROP TABLE {table}")
+        for column in _LATER_COLUMNS[version:]:
+            db.execute(f"ALTER TABLE message DROP COLUMN {column}")
+        if version == 0:
+            db.execute(
+                "UPDATE message SET body ="
+                " CAST(json_remove(CAST(body AS TEXT), '$.removeDuplicatesKey') AS BLOB)"
+            )
+        db.execute(f"PRAGMA user_version = {version}")
 
 
 def _is_held(db: Connection) -> bool:
