@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.clock import milliseconds, seconds
+from bench.clock import milliseconds, minutes, seconds
 from scenarios.delivering import delivered, expect_in_order
 from scenarios.words import FIRST, REFUSED
 
@@ -121,3 +121,43 @@ async def test_a_server_that_ends_waits_a_moment_for_what_is_on_its_way(rig):
     await rig.say(rig.told(frame, by="west"), by="west")
     for uplink in (before, frame):
         rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.fault("broker", "message refused")
+async def test_what_a_refusal_makes_room_for_goes_at_once(rig):
+    """Of three messages on their way the first is refused: the fourth waits for no other PUBACK."""
+    rig.only("west")
+    devices = [rig.alpha, rig.charlie, *(rig.provision(name) for name in ("delta", "echo"))]
+    before = await delivered(rig)
+    await rig.wait(seconds(11))
+    await rig.refuse_messages(1, of=rig.alpha)
+    await rig.delay_pubacks(seconds(20))
+    frames = [await rig.craft(device) for device in devices]
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(200))
+    await rig.wait(minutes(2))
+    for uplink in (before, *frames):
+        rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_cannot_be_put_aside_yet_is_the_oldest_that_waits(rig):
+    """Its server says so as long as that is so, whatever else it sends meanwhile."""
+    rig.consumer()
+    rig.park_after(seconds(45))
+    rig.only("west")
+    rig.cut_upstream()
+    parked = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(32))
+    later = await rig.charlie.send(confirmed=True)
+    await rig.fill_disk()
+    await rig.wait(seconds(10))
+    await rig.restore_upstream()
+    await rig.wait(seconds(32))
+    await rig.free_disk()
+    await rig.wait(seconds(3))
+    await rig.release_parked()
+    await rig.until_published(parked)
+    expect_in_order(rig, [later])
+    expect_in_order(rig, [parked], first=2)

@@ -417,7 +417,7 @@ class Consumption:
         await self._named(name).fill(room)
 
     async def tamper_with_effects(self, name: str = CONSUMER) -> None:
-        """Let a consumer that does not run find its effects cut short, or in use.
+        """Let a consumer that does not run find its effects cut short, in use, or another's.
 
         It has to refuse them; then they are as before.
         """

@@ -158,6 +158,10 @@ class MemoryConsumer(Consumer):
                     file.truncate(len(before) - 1)
                 await self._start_in_vain(how)
             path.write_bytes(before)
+        self._lines.path = path.with_suffix(".foreign")
+        self._lines.path.write_bytes(before)
+        await self._start_in_vain("somebody else's")
+        self._lines.path = path
 
     async def _start_in_vain(self, how: str) -> None:
         try:
