@@ -326,6 +326,7 @@ class Accounts:
         self._is_whole = True
         self._unreadable: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._unread: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._doubtful: set[tuple[str, str]] = set()
 
     def take(self, event: Event) -> Iterator[Found]:
         """Read the next event; any kind."""
@@ -410,6 +411,10 @@ class Accounts:
         """A station has said something that is no reception and that nobody can read."""
         self._unreadable[station, msgtype] += 1
 
+    def doubtful(self, station: str, msgtype: str) -> None:
+        """A station has said something that a server may read or not."""
+        self._doubtful.add((station, msgtype))
+
     def end(self) -> Iterator[Found]:
         """What is wrong when the case is over."""
         until_us = self._end_us - _TOLD_AFTER_US if self._is_whole else 0
@@ -419,8 +424,8 @@ class Accounts:
             text = f"late station {self._name_of(station)}: expected {stage} after {number}"
             yield Found(rule="account", text=f"{text}, observed nothing", t_us=0, station=station)
         # What is no object has no odd value either: nobody may take anything else for it.
-        no_objects = [key for key in self._unread if not key[1]]
-        for station, msgtype in sorted({*self._unreadable, *no_objects}):
+        certain = [key for key in self._unread if not key[1] or key not in self._doubtful]
+        for station, msgtype in sorted({*self._unreadable, *certain}):
             due, seen = self._unreadable[station, msgtype], self._unread[station, msgtype]
             if due != seen:
                 text = f"unreadable messages of {self._name_of(station)}, {msgtype or 'no'} msgtype"

@@ -21,7 +21,7 @@ from bench.inspection.router_config import misspelt, router_config
 from bench.inspection.server_time import ServerTime
 from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, eui_of, json_of, unreadable_type, uplink_of
+from bench.verdict.wire import Uplink, eui_of, is_plain, json_of, unreadable_type, uplink_of
 from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 
@@ -177,6 +177,8 @@ class Inspector:
                 self._accounts.reported(event["station"], number, told)
             if (msgtype := unreadable_type(event["text"])) is not None:
                 self._accounts.unreadable(event["station"], msgtype)
+            elif not is_plain(event["text"]):
+                self._accounts.doubtful(event["station"], str(told.get("msgtype", "")))
             if told.get("msgtype") == "timesync" and type(told.get("txtime")) is int:
                 asked = self._times_asked.setdefault(event["station"], {})
                 asked[told["txtime"]] = event["t_us"]

@@ -42,6 +42,13 @@ _NEEDED = {
     "propdf": ("FRMPayload", "DR", "Freq"),
 }
 """What each message of a station that is no reception has at least, in either spelling."""
+_PLAIN = {
+    "dntxed": frozenset("diid seqno DR Freq rctx xtime gpstime".split()),
+    "timesync": frozenset({"txtime"}),
+    "getxtime": frozenset({"xtimes"}),
+}
+"""The whole numbers of messages that have little else but who they are of."""
+_SECONDS = ("txtime", "MuxTime")
 _GPS_EPOCH = datetime(1980, 1, 6, tzinfo=UTC)
 _LEAP_US = 18_000_000
 """GPS knows no leap seconds: since 2017 it is so far ahead of UTC."""
@@ -140,6 +147,29 @@ def unreadable_type(text: str) -> str | None:
         for number in (found[name] if isinstance(found.get(name), list) else [found.get(name)])
     )
     return str(msgtype) if lacks or is_odd else None
+
+
+def is_plain(text: str) -> bool:
+    """Whether everybody can read this text of a station: known fields and whole numbers in range.
+
+    Not whether the rest of what a station may say can be read.
+    """
+    found = json_of(text)
+    msgtype = found.get("msgtype") if found is not None else None
+    if found is None or not isinstance(msgtype, str) or unreadable_type(text) is not None:
+        return False
+    numbers = _PLAIN.get(msgtype, frozenset())
+    for name, value in found.items():
+        if name in numbers:
+            all_of = value if isinstance(value, list) and name == "xtimes" else [value]
+            if not all(type(one) is int and _INT64[0] <= one <= _INT64[1] for one in all_of):
+                return False
+        elif name in ("DevEui", "DevEUI"):
+            if eui_of(value) is None:
+                return False
+        elif name != "msgtype" and not (name in _SECONDS and type(value) in (int, float)):
+            return False
+    return bool(numbers)
 
 
 def gps_us(at: datetime) -> int:

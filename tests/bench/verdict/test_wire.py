@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from bench.verdict.wire import gps_us, is_reception, json_of, unreadable_type, uplink_of
+from bench.verdict.wire import (
+    gps_us,
+    is_plain,
+    is_reception,
+    json_of,
+    unreadable_type,
+    uplink_of,
+)
 from lns.station.messages import Jreq, Updf, parse_up
 
 INFO = {"rctx": 0, "xtime": 5, "gpstime": 0, "rssi": -50, "snr": 9.25, "rxtime": 1.0}
@@ -77,3 +84,25 @@ def test_a_message_that_lacks_what_its_kind_needs_is_unreadable() -> None:
 
 def test_gps_time_is_ahead_of_utc() -> None:
     assert gps_us(datetime(2026, 11, 22, tzinfo=UTC)) == 1_479_340_818_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ('{"msgtype":"dntxed","diid":-1,"DevEui":"::1","DR":5,"Freq":1,"txtime":0.5}', True),
+        ('{"msgtype":"getxtime","xtimes":[7,0],"MuxTime":1.5}', True),
+        ('{"msgtype":"timesync","txtime":-1}', True),
+        ('{"msgtype":"timesync","txtime":0.5}', False),
+        ('{"msgtype":"timesync","txtime":9223372036854775808}', False),
+        ('{"msgtype":"getxtime","xtimes":[-1]}', False),
+        ('{"msgtype":"getxtime","xtimes":["7"]}', False),
+        ('{"msgtype":"dntxed","diid":1,"DevEui":"nobody","DR":5,"Freq":1}', False),
+        ('{"msgtype":"timesync","txtime":1,"more":"7"}', False),
+        ('{"msgtype":"version","station":"2.0.6"}', False),
+        ('{"msgtype":7}', False),
+        ("{}", False),
+        ("[", False),
+    ],
+)
+def test_what_everybody_can_read(text, plain):
+    assert is_plain(text) is plain
