@@ -167,7 +167,7 @@ async def test_a_report_may_spell_its_device_as_stations_spell_themselves(rig):
 
 
 async def test_a_report_of_a_downlink_for_somebody_else_proves_nothing(rig):
-    """Number and DevEUI have to fit; the right report counts all the same."""
+    """Number, DevEUI and station have to fit; the right report counts all the same."""
     rig.only("west")
     rig.west.suppress_downlinks(1)
     await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
@@ -175,10 +175,12 @@ async def test_a_report_of_a_downlink_for_somebody_else_proves_nothing(rig):
     await rig.say(rig.told(uplink, by="west"), by="west")
     await rig.wait(seconds(1))
     text = rig.sent(by="west")
-    other = json.loads(text) | {"DevEui": "70-B3-D5-7E-D0-00-0F-FF"}
-    await rig.say(json.dumps(other), by="west")
+    said = json.loads(text)
+    for other in ({"DevEui": "70-B3-D5-7E-D0-00-0F-FF"}, {"diid": -said["diid"]}):
+        await rig.say(json.dumps(said | other), by="west")
+    await rig.say(text, by="east")
     await rig.wait(seconds(1))
-    await rig.say(text, by="west")
+    await rig.say(json.dumps(said | {"DR": 15}), by="west")  # whatever that is there
     rig.expect(uplink, FIRST, first="west")
     rig.expect_on_air(uplink, "RX1")
 
@@ -220,12 +222,17 @@ async def test_a_connection_has_a_second_to_introduce_itself(rig, after_ms, due)
 
 
 async def test_nobody_is_spoken_to_while_his_answer_is_on_the_air(rig):
-    """It carries nothing of the application, and at DR0 it takes a second all the same."""
-    always = rig.provision("listening", f_cnt=10, device_class="C")
-    frame = await rig.craft(always, confirmed=True)
-    await rig.say(rig.told(frame, by="west", dr=0), by="west")
-    await rig.wait(milliseconds(1_300))
+    """It carries nothing of the application, and at DR0 it takes a second all the same.
+
+    Another one is answered meanwhile, elsewhere.
+    """
+    always, other = (rig.provision(name, f_cnt=10, device_class="C") for name in ("one", "other"))
+    for station, device in (("west", always), ("east", other)):
+        frame = await rig.craft(device, confirmed=True)
+        await rig.say(rig.told(frame, by=station, dr=0), by=station)
+        await rig.wait(milliseconds(100))
+        rig.expect(frame, FIRST, first=station)
+    await rig.wait(milliseconds(1_200))
     await rig.queue_downlink(always, payload=b"on", port=8)
     await rig.wait(seconds(5))
-    rig.expect(frame, FIRST, first="west")
     rig.expect_downlink(always, b"on", port=8, window="C")
