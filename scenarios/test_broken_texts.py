@@ -34,6 +34,7 @@ NO_UPLINKS = {
     "no number": '{"msgtype":"updf","MHdr":NaN}',
     "nothing": "",
     "depths without end": "[" * 60_000,
+    "depths in an uplink": '{"msgtype":"updf","more":' + "[" * 60_000,
     "only its name": '{"msgtype":"updf"}',
     "only the name of a join": '{"msgtype":"jreq"}',
 }
@@ -117,6 +118,7 @@ SPELLINGS = {
     "more fields": lambda told: {"more": {"than": "one"}},
     "more of how it was heard": lambda told: {"upinfo": told["upinfo"] | {"foff": 120}},
     "an antenna below 0": lambda told: {"upinfo": told["upinfo"] | {"rctx": -1}},
+    "fainter than any": lambda told: {"upinfo": told["upinfo"] | {"rssi": -191, "snr": -32.25}},
     "before 1980": lambda told: {"upinfo": told["upinfo"] | {"gpstime": -1}},
     "to the hertz": lambda told: {"Freq": told["Freq"] + 1},
 }
@@ -134,10 +136,11 @@ async def test_an_uplink_may_be_spelled_in_more_than_one_way(rig, spelling):
         rig.expect(frame, FIRST, first="west")
 
 
-async def test_an_address_may_be_negative(rig):
+@pytest.mark.parametrize("dev_addr", ["FE00A711", "80000000"])
+async def test_an_address_may_be_negative(rig, dev_addr):
     """32 bits of it are a signed number to a station."""
     rig.only("west")
-    device = rig.provision("high", f_cnt=10, dev_addr_text="FE00A711")
+    device = rig.provision("high", f_cnt=10, dev_addr_text=dev_addr)
     frame = await rig.craft(device, confirmed=True)
     text = rig.told(frame, by="west")
     assert json.loads(text)["DevAddr"] < 0
@@ -188,6 +191,8 @@ USELESS = {
     "no name": "{}",
     "proprietary": '{"msgtype":"propdf","FRMPayload":"E0112233","DR":5,"Freq":868100000}',
     "a report of nothing": '{"msgtype":"dntxed","diid":1,"DevEui":"1:2:3:4","DR":5,"Freq":1}',
+    "a report of less than nothing": '{"msgtype":"dntxed","diid":-1,"DevEui":"1:2:3:4","DR":5,'
+    '"Freq":1}',
 }
 
 
@@ -203,10 +208,21 @@ async def test_a_message_of_no_use_is_passed_over(rig, text):
     await told_between(rig, text)
 
 
+async def test_a_version_needs_no_more_than_a_name(rig):
+    """What a station can do is its own business: it is configured, and serves as before."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.say('{"msgtype":"version","station":"2.0.6"}', by="west")
+    await rig.wait(seconds(6))
+    after = await rig.alpha.send(confirmed=True)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+
+
 async def test_a_station_that_asks_for_the_time_is_told_it(rig):
     """Its own clock comes back with the answer to each question (Basics Station, timesync)."""
     rig.only("west")
-    for txtime in (1_000_000, 2_000_000):
+    for txtime in (1_000_000, 2_000_000, -1):
         await told_between(rig, f'{{"msgtype":"timesync","txtime":{txtime}}}')
     await rig.wait(seconds(6))  # a question that nobody answers is one after five
     later = await rig.alpha.send()
