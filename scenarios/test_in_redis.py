@@ -34,6 +34,7 @@ def _in_redis(scenario):
         await scenario(rig, **facts, **{name: row[name] for name in row.keys() & takes.parameters})
 
     rest = [one for name, one in takes.parameters.items() if name not in ("strategy", "confirmed")]
+    del in_redis.__wrapped__  # it stands in this file
     in_redis.__signature__ = takes.replace(parameters=rest)
     return in_redis
 

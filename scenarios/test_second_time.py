@@ -83,7 +83,7 @@ async def test_what_a_station_tells_again_while_it_is_claimed_is_sent_again(rig,
     rig.put_on("lns-b", "north")
     device = rig.provision("slow", f_cnt=10, strategy=strategy)
     await rig.start()
-    rig.slow_store(milliseconds(200), "lns-a")
+    rig.slow_store(milliseconds(150), "lns-a")
     frame = await hear(rig, device, "west", after=us, confirmed=True)
     await tell(rig, frame, "west")
     await rig.wait(seconds(3))

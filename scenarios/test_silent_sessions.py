@@ -25,7 +25,7 @@ async def test_a_minute_begins_when_a_frame_is_heard(rig, confirmed):
     rig.put_on("lns-b", "east")
     device = rig.provision("slow", f_cnt=10)
     await rig.start()
-    rig.slow_store(milliseconds(200), "lns-a")
+    rig.slow_store(milliseconds(150), "lns-a")
     frame = await hear(rig, device, "west", after=milliseconds(60_050), confirmed=confirmed)
     await tell(rig, frame, "west")
     await rig.wait(seconds(3))
