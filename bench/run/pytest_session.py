@@ -9,6 +9,7 @@ import gc
 import importlib
 import inspect
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -171,8 +172,11 @@ class ScenarioSession:
 
     def _prepare(self, session: pytest.Session) -> None:
         """Make the run's folder before anything plays, or refuse to play."""
+        planned = _planned(session)
+        if twice := [case for case, times in Counter(planned).items() if times > 1]:
+            self._stop(f"two scenarios are called {twice[0]}; rename one, or its file", USAGE)
         try:
-            self.record.prepare(_planned(session))
+            self.record.prepare(planned)
         except OSError as error:
             code = USAGE if error.errno in PLACE_ERRORS else BENCH_ERROR
             folder = self.record.runs_dir

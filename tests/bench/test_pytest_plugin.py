@@ -139,6 +139,16 @@ def test_a_scenario_passes_and_the_summary_says_where_its_capture_is(tmp_path: P
     assert manifest["run_id"] == begin["run_id"]
 
 
+def test_two_scenarios_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "__init__.py").write_text("")
+    (tmp_path / "deeper" / "test_here.py").write_text(HEAD + PASSES)
+    ran = pytest_in(tmp_path, PASSES)
+    assert ran.code == 4, ran.output
+    assert "two scenarios are called here/passes; rename one, or its file" in ran.output
+    assert not ran.runs
+
+
 MANY = """
 
 @pytest.mark.parametrize("n", [1])
