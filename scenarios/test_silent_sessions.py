@@ -21,7 +21,7 @@ WAITED = Table("""
 
 @pytest.mark.fault("store", "slow")
 async def test_a_minute_begins_when_a_frame_is_heard(rig, confirmed):
-    """What the store says of it 200 ms later renews nothing: after 60 s of silence it is new."""
+    """What the store says of it 150 ms later renews nothing: after 60 s of silence it is new."""
     rig.put_on("lns-b", "east")
     device = rig.provision("slow", f_cnt=10)
     await rig.start()

@@ -1,13 +1,16 @@
 """The parts of a rig in this process: devices, servers, store; and the rig made of such parts."""
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from bench.capture import Record
 from bench.chance import Repeating, stream
 from bench.device.interfaces import Joining, Sent
 from bench.host.lns_process import alive, device_tables
@@ -19,7 +22,7 @@ from bench.rig.in_memory.disk_store import DiskStore
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.real_redis import RealRedis, there_is_one
-from bench.rig.in_memory.shared_store import FarStore, SharedStore, StoreWire
+from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -38,18 +41,20 @@ from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
 from bench.virtual.device import Asked, ClassARadio, VirtualDevice
 from bench.virtual.lorawan.air_interface import Session as DeviceSession
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
-from lns.dedup.claim import Bid, Claims
+from lns.dedup.claim import Bid, Claim, Claims
 from lns.dedup.claiming import SharedSessions
 from lns.dedup.session import Session
 from lns.events import Event, as_fields
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import DevAddr, Eui
 from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
-from lns.store.memory import MemoryStore
+from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis import RedisStore
+from lns.store.redis_claims import PATIENCE_US as CLAIM_PATIENCE_US
 from lns.store.redis_claims import RedisClaims
+from lns.store.redis_wire import PATIENCE_US
 from lns.store.sqlite import SqliteStore
 from lns.uplink.registry import DeviceClass, SessionStore
 
@@ -61,6 +66,7 @@ USUAL = {
     "on_outage": "open",
 }
 """What a configuration need not say: the server does so by itself."""
+T = TypeVar("T")
 
 
 class MemoryDevice(CaseDevice):
@@ -145,6 +151,133 @@ class MemoryDevices(Devices):
 
     def line_of(self, dev_eui: Eui, line: str) -> str | None:
         return line
+
+
+# `StoreWire` is the way to what servers share, and what a fault does to that; `FarStore` is what a
+# server sees of it.
+class StoreWire(Wire):
+    """The wire of one network server; whole, slow or cut.
+
+    A server waits for an answer as long as it would for that of a Redis, for a claim less than for
+    anything else: what arrives later is lost, although it was done.
+    """
+
+    def __init__(self, lns: str, record: Record) -> None:
+        self._lns = lns
+        self._record = record
+        self._is_cut = False
+        self._delay_us = 0
+        self._faults: dict[str, dict[str, int]] = {}
+
+    @property
+    def is_cut(self) -> bool:
+        return self._is_cut
+
+    @property
+    def delay_us(self) -> int:
+        return self._delay_us
+
+    async def claimed(self, work: Callable[[], Awaitable[T]]) -> T:
+        """`carry`, for a claim."""
+        return await self.carry(work, CLAIM_PATIENCE_US)
+
+    async def carry(self, work: Callable[[], Awaitable[T]], patience_us: int = PATIENCE_US) -> T:
+        """The answer from the other end; StoreUnavailable when it does not come in time."""
+        if self._is_cut:
+            raise StoreUnavailable("the wire to the store is cut")
+        answer, delay_us = await work(), self._delay_us
+        if delay_us:
+            await asyncio.sleep(min(delay_us, patience_us) / 1_000_000)
+        if delay_us >= patience_us:
+            raise StoreUnavailable(f"the store does not answer within {patience_us} us")
+        return answer
+
+    def cut(self) -> None:
+        self._is_cut = True
+        self._begin("cut", {})
+
+    def delay(self, us: int) -> None:
+        self._delay_us = us
+        self._begin("delay", {"after_us": us})
+
+    async def restore(self) -> None:
+        self.mend()
+
+    def mend(self) -> None:
+        self._is_cut, self._delay_us = False, 0
+        for fault in list(self._faults):
+            self._end(fault)
+
+    def _begin(self, fault: str, detail: dict[str, int]) -> None:
+        self._end(fault)
+        self._faults[fault] = detail
+        self._note("fault.begin", fault, detail)
+
+    def _end(self, fault: str) -> None:
+        detail = self._faults.pop(fault, None)
+        if detail is not None:
+            self._note("fault.end", fault, detail)
+
+    def _note(self, kind: str, fault: str, detail: dict[str, int]) -> None:
+        self._record("bench", kind, fault_fields("store", fault, detail, server=self._lns))
+
+
+class FarStore:
+    """Store and claims at the other end of a wire, as one run of a network server uses them.
+
+    StoreUnavailable where the wire does not bring an answer (`lns.registry.SessionStore`).
+    Of DevNonces the server knows what it has read or written itself, and nothing newer.
+    """
+
+    def __init__(self, lns: str, store: SharedStore, wire: StoreWire) -> None:
+        self._lns = lns
+        self._far = store
+        self._wire = wire
+        self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        self._dev_nonces[dev_eui] |= self._store().dev_nonces(dev_eui)
+        return self._store().sessions(dev_eui)
+
+    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
+        return frozenset(self._dev_nonces[dev_eui])
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        if dev_nonce in self._dev_nonces[dev_eui]:
+            return False
+        kept = await self._wire.carry(lambda: self._store().keep_join(dev_eui, dev_nonce, sessions))
+        self._dev_nonces[dev_eui].add(dev_nonce)
+        if kept and self._far.claims is not None:
+            self._far.claims.begin(dev_eui, sessions[0].dev_addr)
+        return kept
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        return await self._wire.carry(lambda: self._store().next_join_nonce(dev_eui, least))
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        await self._wire.carry(lambda: self._store().refresh(dev_eui))
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        return await self._wire.carry(lambda: self._store().devices_with(dev_addr))
+
+    async def claim(self, bid: Bid) -> Claim:
+        return await self._wire.claimed(lambda: self._claims().claim(bid))
+
+    async def take_f_cnt_down(self, bid: Bid) -> int | None:
+        return await self._wire.claimed(lambda: self._claims().take_f_cnt_down(bid))
+
+    async def release(self, bid: Bid, claim: Claim) -> None:
+        await self._wire.claimed(lambda: self._claims().release(bid, claim))
+
+    def _store(self) -> MemoryStore:
+        return self._far.stores.get(self._lns) or self._far.of(self._lns)
+
+    def _claims(self) -> MemoryClaims:
+        assert self._far.claims is not None, "this server has nobody to ask"
+        return self._far.claims
 
 
 LINK_US = 2_000

@@ -415,11 +415,11 @@ def test_a_clock_that_was_shown_is_not_asked_for_again_and_again() -> None:
 @pytest.mark.parametrize(
     ("decision", "duration_us", "is_cut", "wrong"),
     [
-        ("Unavailable", 250_000, False, 0),
-        ("Unavailable", 200_000, False, 1),  # nobody has to give up before
+        ("Unavailable", 200_000, False, 0),
+        ("Unavailable", 150_000, False, 1),  # nobody has to give up before
         ("Unavailable", 0, True, 0),
-        ("Owner", 200_000, False, 1),
-        ("Owner", 250_001, False, 1),  # that is longer than anybody waits
+        ("Owner", 150_000, False, 1),
+        ("Owner", 200_001, False, 1),  # that is longer than anybody waits
     ],
 )
 def test_nobody_is_told_by_a_late_store_before_its_time(
