@@ -18,6 +18,7 @@ that come past it, those first that have noticed it before: a second a fault and
 """
 
 import argparse
+import ast
 import functools
 import hashlib
 import json
@@ -380,9 +381,13 @@ class Campaign:
         return "" not in self._cases_at(fault)
 
     def _past(self, fault: Fault) -> set[str]:
-        """The cases that come past it, or past the use of a constant; none: nobody knows."""
+        """The cases that come past it, or past the use of a constant; none: nobody knows.
+
+        Before Python 3.12 nobody sees the lines of a coroutine into which something is raised: so
+        whoever comes into a coroutine may come past any line of it.
+        """
         if fault.in_body:
-            return self._cases_at(fault) - {""}
+            return self._cases_at(fault, coroutine_around(fault.file, fault.line)) - {""}
         used = re.compile(rf"\b{fault.assigned}\b") if fault.assigned else None
         cases: set[str] = set()
         for file, reached in self._reach.items() if used else ():
@@ -391,9 +396,9 @@ class Campaign:
                     cases.update(reached[str(number)])
         return cases - {""}
 
-    def _cases_at(self, fault: Fault) -> set[str]:
+    def _cases_at(self, fault: Fault, within: tuple[int, int] | None = None) -> set[str]:
         lines = self._reach.get(fault.file, {})
-        first, last = fault.statement
+        first, last = within or fault.statement
         return {case for line in range(first, last + 1) for case in lines.get(str(line), ())}
 
     def _order(self, fault: Fault, cases: list[str]) -> list[str]:
@@ -405,6 +410,26 @@ class Campaign:
         one_row = list({scenario(case): case for case in chosen}.values())
         rest = [] if self._one_row else chosen
         return list(dict.fromkeys([*first, *one_row[:BROAD_FIRST], *reversed(one_row), *rest]))
+
+
+@functools.cache
+def _functions(file: str) -> list[tuple[int, int, bool]]:
+    """The lines of the body of each function, inner ones first, and whether it is a coroutine."""
+    found = {}
+    for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = node.body[0].lineno, node.end_lineno or 0
+            found[lines] = isinstance(node, ast.AsyncFunctionDef)
+    inner_first = sorted(found.items(), key=lambda one: one[0][1] - one[0][0])
+    return [(*lines, is_coroutine) for lines, is_coroutine in inner_first]
+
+
+def coroutine_around(file: str, line: int) -> tuple[int, int] | None:
+    """The lines of the coroutine in which a line stands; None where its function is none."""
+    for first, last, is_coroutine in _functions(file):
+        if first <= line <= last:
+            return (first, last) if is_coroutine else None
+    return None
 
 
 def scenario(case: str) -> str:

@@ -10,7 +10,7 @@ from tests.mutants import edges
 from tests.mutants.__main__ import LISTS
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.faults import ROOT, Fault, all_faults, draw, faults_in
-from tests.mutants.generated import Judged, Noticed, scenario, table
+from tests.mutants.generated import Judged, Noticed, coroutine_around, scenario, table
 from tests.mutants.module_tests import copy_of_the_tree
 from tests.mutants.module_tests import test_files as files_of_tests
 from tests.mutants.mutant import Mutant
@@ -170,6 +170,23 @@ def test_what_nobody_can_see_still_fits_its_module() -> None:
         fault = written(mutant)
         compile(fault.broken(), fault.file, "exec")
         assert why.endswith(".") and len(why.split()) >= 8, f"{mutant.name}: say why"
+
+
+def test_whoever_comes_into_a_coroutine_may_come_past_any_line_of_it() -> None:
+    file = "lns/server/station_server.py"
+    lines = (ROOT / file).read_text("utf-8").splitlines()
+    awaits, ended, plain = (
+        next(number for number, line in enumerate(lines, 1) if word in line)
+        for word in (
+            "await self._network_server.serve(",
+            "del self._links[",
+            "self._public_uri = public_uri",
+        )
+    )
+    around = coroutine_around(file, awaits)
+    assert around is not None and around == coroutine_around(file, ended)
+    assert around[0] < awaits < ended <= around[1]
+    assert coroutine_around(file, plain) is None
 
 
 def test_a_constant_is_changed_wherever_it_is_known() -> None:
