@@ -86,7 +86,7 @@ async def test_discovery_names_the_way(rig):
     for router in (station, station.lower(), dashed, int(station, 16)):
         asked = upgrade(ASKS) + frame(json.dumps({"router": router}))
         told = await rig.knock(asked, status=101, leaves=seconds(1))
-        answer = json.loads(told.texts[0])
+        answer = told.said
         rig.expect_said("uri", f"ws://127.0.0.1:6090/router/{station}", answer.get("uri"))
         rig.expect_said("error", None, answer.get("error"))
         rig.expect_said("proof", True, told.is_web_socket)
@@ -117,7 +117,7 @@ async def test_what_is_no_question_is_answered_so(rig):
     for said in ("{}", "[]", "nonsense", '{"router":"west"}', '{"router":-1}', '{"router":null}'):
         asked = upgrade(ASKS) + frame(said)
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
-        rig.expect_said("error", True, bool(json.loads(told.texts[0]).get("error")))
+        rig.expect_said("error", True, bool(told.said.get("error")))
     await rig.knock(upgrade(ASKS), status=101, because="asked nothing", lasts=seconds(15))
     # Whoever has his answer may stay for as long as whoever has none.
     asked = upgrade(ASKS) + question(rig.west)
@@ -148,7 +148,7 @@ async def test_only_listed_stations_may_come(rig):
         upgrade(ASKS) + frame(json.dumps({"router": STRANGER})), status=101, leaves=seconds(1)
     )
     rig.expect_refused(refused, of=STRANGER)
-    rig.expect_said("error", refused, json.loads(told.texts[0]).get("error"))
+    rig.expect_said("error", refused, told.said.get("error"))
 
 
 async def test_a_token_is_good_for_its_station_only(rig):
@@ -172,10 +172,10 @@ async def test_a_token_is_good_for_its_station_only(rig):
     )
     asked = upgrade(ASKS, bearer(rig.east)) + question(rig.west)
     told = await rig.knock(asked, leaves=seconds(1), because="wrong token", of="west")
-    rig.expect_said("error", "wrong token", json.loads(told.texts[0]).get("error"))
+    rig.expect_said("error", "wrong token", told.said.get("error"))
     asked = upgrade(ASKS, [("Authorization", f" Bearer {rig.west.eui} ")]) + question(rig.west)
     told = await rig.knock(asked, status=101, leaves=seconds(1))
-    rig.expect_said("error", None, json.loads(told.texts[0]).get("error"))
+    rig.expect_said("error", None, told.said.get("error"))
 
 
 async def test_a_certificate_is_good_for_its_station_only(rig):
@@ -219,7 +219,7 @@ async def test_any_certificate_may_be_good_for_every_station(rig):
     await served(rig)
     asked = upgrade(ASKS) + question(rig.west)
     told = await rig.knock(asked, shows="east", status=101, leaves=seconds(1))
-    rig.expect_said("error", None, json.loads(told.texts[0]).get("error"))
+    rig.expect_said("error", None, told.said.get("error"))
     await rig.knock(upgrade(ASKS), status=403, because="no client certificate")
 
 
@@ -321,8 +321,11 @@ async def test_credentials_are_handed_out(rig, shows):
     for keys, uri in ((b"", "wss://elsewhere:1"), (has, here)):
         asked = post(INFO, update_info(rig.west.eui, uris=("", uri), keys=keys), headers)
         told = await rig.knock(asked, at_cups=True, shows="west", status=200)
-        given = ("", "", b"", b"") if keys else ("", here, b"", due)
-        rig.expect_said("what is handed out", given, told.handed_out)
+        cups_uri, tc_uri, cups, tc = told.handed_out
+        rig.expect_said("URIs", ("", "" if keys else here), (cups_uri, tc_uri))
+        rig.expect_said("octets of credentials for CUPS", 0, len(cups))
+        whose = "its own" if tc == due else "others" if tc else "none"
+        rig.expect_said("credentials", "none" if keys else "its own", whose)
 
 
 @pytest.mark.parametrize("shows", ["token", "certificate"])
@@ -390,7 +393,7 @@ async def test_stations_are_told_where_to_go(rig):
     await served(rig)
     told = await rig.knock(upgrade(ASKS), question(rig.west), status=101, leaves=seconds(1))
     due = f"ws://lns.example:6090/router/{rig.west.eui}"
-    rig.expect_said("uri", due, json.loads(told.texts[0]).get("uri"))
+    rig.expect_said("uri", due, told.said.get("uri"))
     told = await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
     rig.expect_said("URI of the LNS", "ws://lns.example:6090", told.handed_out[1])
 

@@ -114,7 +114,18 @@ class Answer:
     @property
     def texts(self) -> list[str]:
         """The texts that came over a WebSocket."""
-        return [content.decode() for opcode, content in self.frames() if opcode == TEXT]
+        return [
+            content.decode(errors="replace") for opcode, content in self.frames() if opcode == TEXT
+        ]
+
+    @property
+    def said(self) -> dict[str, object]:
+        """The first text as a JSON object; an empty one where there is none."""
+        try:
+            said = json.loads(self.texts[0])
+        except (IndexError, ValueError):
+            return {}
+        return said if isinstance(said, dict) else {}
 
     @property
     def closed_with(self) -> int | None:
@@ -123,14 +134,12 @@ class Answer:
         return int.from_bytes(closing[0][:2], "big") if closing else None
 
     @property
-    def handed_out(self) -> tuple[str, str, bytes, bytes] | None:
-        """What CUPS gave: URIs and credentials, of CUPS and of the LNS; None if it gave nothing."""
-        if self.status != 200:
-            return None
-        left, found = self.body, []
+    def handed_out(self) -> tuple[str, str, bytes, bytes]:
+        """What CUPS gave: URIs and credentials, of CUPS and of the LNS; each may be empty."""
+        left, found = self.body if self.status == 200 else b"", []
         for wide in (1, 1, 2, 2, 4, 4):
             count = int.from_bytes(left[:wide], "little")
             found.append(left[wide : wide + count])
             left = left[wide + count :]
         cups_uri, tc_uri, cups, tc, *_ = found
-        return cups_uri.decode(), tc_uri.decode(), cups, tc
+        return cups_uri.decode("latin-1"), tc_uri.decode("latin-1"), cups, tc
