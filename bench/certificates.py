@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 from cryptography import x509
@@ -110,6 +111,12 @@ class Authority:
             not_valid_before=self._begin,
             not_valid_after=end,
         )
+
+
+@cache
+def any_authority() -> Authority:
+    """One for all who do not care which; it lives as long as this process."""
+    return Authority()
 
 
 def write_server_files(folder: Path, authority: Authority, *hosts: str) -> None:

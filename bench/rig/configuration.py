@@ -1,12 +1,11 @@
 """What is an operator told of the files that he has written for a network server?"""
 
 from collections.abc import Mapping
-from functools import cache
 from itertools import zip_longest
 from shutil import rmtree
 from types import MappingProxyType
 
-from bench.certificates import Authority, write_server_files, write_station_files
+from bench.certificates import any_authority, write_server_files, write_station_files
 from bench.plan.needs import Item, needs
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.disk_outbox import new_folder
@@ -24,11 +23,6 @@ SECRET = "geheim"
 _SHOWN = 30
 """As much of what is as it should be stands before what is not."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-@cache
-def _authority() -> Authority:
-    return Authority()
 
 
 class Configurations:
@@ -57,9 +51,9 @@ class Configurations:
         await self.setup.begin()
         folder = new_folder("configuration")
         try:
-            write_server_files(folder, _authority(), HOST)
+            write_server_files(folder, any_authority(), HOST)
             if key_of is not None:
-                home, trust = folder / "stations" / key_of, _authority().certificate
+                home, trust = folder / "stations" / key_of, any_authority().certificate
                 write_station_files(home, "tc", f"wss://{HOST}:1", trust=trust, token=SECRET)
             written = {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}
             for name, text in written.items():

@@ -536,9 +536,9 @@ class CaseStore(Store):
         await self.shared.claims.claim(bid)
 
     def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
-        disk = self.shared.disk
         if self.shared.redis is not None:
             return []
+        disk = self.shared.disk
         if disk is not None:
             disk.open()
         found = [self.shared.kept(dev_eui) for dev_eui in devices]

@@ -36,6 +36,14 @@ class ToldStore(SqliteStore):
         return join_nonce
 
 
+def configuration_in(file: Path) -> Config:
+    """What a server reads of its configuration; ConfigError names files, and no folder."""
+    try:
+        return load(file)
+    except ConfigError as error:  # the folder has another name in each run
+        raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
+
+
 class DiskStore:
     """The file of one server, which outlives it; whoever opens it reads what is there."""
 
@@ -66,10 +74,7 @@ class DiskStore:
         lns = self._path.with_name("lns.toml")
         lns.write_text(toml_text(settings), "utf-8")
         lns.with_name("devices.toml").write_text(toml_text({"device": devices}), "utf-8")
-        try:
-            return load(lns)
-        except ConfigError as error:  # the folder has another name in each run
-            raise ConfigError(str(error).replace(f"{lns.parent}/", "")) from None
+        return configuration_in(lns)
 
     def fill(self, after: int = 0) -> None:
         """Let nothing more be written than so many writes, until `free`."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -21,12 +20,14 @@ from bench.certificates import (
     CLIENT,
     Authority,
     Pair,
+    any_authority,
     write_server_files,
     write_station_files,
 )
 from bench.host.lns_process import alive, toml_text
 from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.disk_store import configuration_in
 from bench.sockets import LATENCY_US
 from bench.station.web_socket import (
     StationTls,
@@ -38,7 +39,6 @@ from bench.station.web_socket import (
 from bench.verdict.owner import Found
 from bench.virtual.visitor import Answer
 from lns.clock import now_us
-from lns.config import Config, ConfigError, load
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui
 from lns.network_server import NetworkServer
@@ -51,11 +51,6 @@ _APART_US, _ENDS_WITHIN_S = 10_000, 60
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
-@cache
-def _authority() -> Authority:
-    return Authority()
-
-
 _ODD = ("nobody", "a server", "a foreigner", "two names", "an expired one")
 
 
@@ -63,14 +58,14 @@ def _odd(kind: str) -> Pair:
     """A certificate that is good for nobody."""
     match kind:
         case "nobody":
-            return _authority().issue(["somebody"], usages=[CLIENT])
+            return any_authority().issue(["somebody"], usages=[CLIENT])
         case "two names":
-            return _authority().issue(["0016C001F1500001", "0016C001F1500001"], usages=[CLIENT])
+            return any_authority().issue(["0016C001F1500001", "0016C001F1500001"], usages=[CLIENT])
         case "a server":
-            return _authority().issue(["0016C001F1500001"], usages=[])
+            return any_authority().issue(["0016C001F1500001"], usages=[])
         case "an expired one":
             past = timedelta(hours=-1)
-            return _authority().issue(["0016C001F1500001"], usages=[CLIENT], ends_in=past)
+            return any_authority().issue(["0016C001F1500001"], usages=[CLIENT], ends_in=past)
         case _:
             return Authority("another").client(Eui("0016C001F1500001"))
 
@@ -147,7 +142,7 @@ class Door:
     async def open(self, server: NetworkServer, tasks: asyncio.TaskGroup) -> None:
         """Listen until `close` or `cut`."""
         with alive(self.lns):
-            startup = prepare(self._configured())
+            startup = prepare(configuration_in(self._written()))
         listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = serve_stations(startup, server, self._take, listening.set_result, self._stopped)
         self._task = tasks.create_task(self._serve(serving))
@@ -316,14 +311,6 @@ class Door:
 
     # --- its configuration ----------------------------------------------------------------------
 
-    def _configured(self) -> Config:
-        """What the server reads; ConfigError, which names files and no folder."""
-        file = self._written()
-        try:
-            return load(file)
-        except ConfigError as error:
-            raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
-
     def _written(self) -> Path:
         rules, folder = self._rules, self._folder
         lns: dict[str, object] = {"id": self.lns, "listen": f"{HOST}:{self._port}"}
@@ -333,7 +320,7 @@ class Door:
             lns["stations"] = [self._stations[name] for name in rules.only]
         settings: dict[str, dict[str, object]] = {"lns": lns}
         if rules.shows:
-            write_server_files(folder, _authority(), HOST, rules.public_host or HOST)
+            write_server_files(folder, any_authority(), HOST, rules.public_host or HOST)
             settings["tls"] = {"cert": "server.crt", "key": "server.key"} | self._asked()
         for station in self._stations.values():
             self._write_home(station)
@@ -359,7 +346,7 @@ class Door:
                 return {}
 
     def _write_home(self, station: Eui) -> None:
-        shows, authority = self._rules.shows, _authority()
+        shows, authority = self._rules.shows, any_authority()
         write_station_files(
             self.home(station),
             "tc",
