@@ -74,11 +74,11 @@ class Visits:
             says, shows=tls, host=host, at_cups=at_cups, reads=reads, leaves_after_us=leaves
         )
         if status is not None:
-            self._same("status", status, answer.status)
+            self.expect_said("status", status, answer.status)
         if closed_with is not None:
-            self._same("closed with", closed_with, answer.closed_with)
+            self.expect_said("closed with", closed_with, answer.closed_with)
         if lasts is not None and abs(answer.lasted_us - lasts) > _EXACT_US:
-            self._same("lasts (us)", lasts, answer.lasted_us)
+            self.expect_said("lasts (us)", lasts, answer.lasted_us)
         return answer
 
     @needs(Item.VIRTUAL_TIME)
@@ -114,7 +114,10 @@ class Visits:
 
     def expect_said(self, what: str, expected: object, observed: object) -> None:
         """Expect something of what a visitor was told."""
-        self._same(what, expected, observed)
+        if expected != observed:
+            values = f"expected {told(expected)}, observed {told(observed)}"
+            text = f"what a visitor is told: {what}: {values}"
+            self.setup.case.find(Found(rule="door", text=text, t_us=now_us()))
 
     @needs(Item.VIRTUAL_TIME)
     def begin_knocking(self, /, *says: bytes, **facts: Any) -> "asyncio.Task[Answer]":
@@ -129,9 +132,3 @@ class Visits:
         if station is None or station not in self.setup.stations:
             return station
         return self.setup.station(station).eui
-
-    def _same(self, what: str, expected: object, observed: object) -> None:
-        if expected != observed:
-            values = f"expected {told(expected)}, observed {told(observed)}"
-            text = f"what a visitor is told: {what}: {values}"
-            self.setup.case.find(Found(rule="door", text=text, t_us=now_us()))
