@@ -41,6 +41,7 @@ from typing import Any
 import coverage
 import pytest
 
+from tests.mutants import edges
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.faults import ROOT, Fault, all_faults, draw
 from tests.mutants.module_tests import play_tests
@@ -497,9 +498,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _chosen(options: argparse.Namespace) -> Sequence[Fault]:
-    if options.written:
+    if options.written or options.edges:
         words = options.paths or [""]
-        return [fault for fault in all_written() if any(word in fault.name for word in words)]
+        written = all_written(options.edges or edges.FILE)
+        return [fault for fault in written if any(word in fault.name for word in words)]
     faults = list(all_faults(options.paths or ["lns"]))
     if options.only:
         return [fault for fault in faults if any(word in fault.name for word in options.only)]
@@ -529,6 +531,9 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, help="write a JSON line for each fault there")
     parser.add_argument(
         "--written", action="store_true", help="those of `tests.mutants.edges`; PATHS: their words"
+    )
+    parser.add_argument(
+        "--edges", type=Path, metavar="FILE", help="those of a list like tests/mutants/edges.toml"
     )
     parser.add_argument("--list", action="store_true", help="play nothing, name them")
     return parser

@@ -6,6 +6,7 @@ So it can be planted as those that are generated are: `python -m tests.mutants.g
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.mutants import edges
 from tests.mutants.faults import Fault, octets_of
@@ -36,9 +37,9 @@ class Written(Fault):
         return (octets[:begin] + self.text.encode() + octets[end:]).decode()
 
 
-def all_written() -> Iterator[Written]:
-    """The faults of the list; ValueError for one that fits its module no more."""
-    yield from map(written, edges.MUTANTS)
+def all_written(file: Path = edges.FILE) -> Iterator[Written]:
+    """The faults of a list; ValueError for one that fits its module no more."""
+    yield from map(written, edges.listed(file))
 
 
 def written(mutant: Mutant) -> Written:
