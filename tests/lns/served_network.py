@@ -141,9 +141,7 @@ class Station:
                 text = await link.receive()
                 self.texts.append(text)
                 if isinstance(parse_down(text), GetXtime):
-                    await link.send(
-                        xtime_report_text([self.xtime_now()], mux_time=0.0, uptime_us=0)
-                    )
+                    await link.send(xtime_report_text(self.xtime_now(), mux_time=0.0, uptime_us=0))
         except LinkClosed:
             return
 

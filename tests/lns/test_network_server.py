@@ -271,7 +271,7 @@ def test_a_link_that_closes_while_an_answer_leaves_is_too_late() -> None:
         near, far = link_pair()
         network.tasks.create_task(network.server.serve(WEST, far))
         xtime = network.west.xtime_now()
-        await near.send(xtime_report_text([xtime], mux_time=0.0, uptime_us=0))
+        await near.send(xtime_report_text(xtime, mux_time=0.0, uptime_us=0))
         await asyncio.sleep(0.001)
         network.application.delays_us = [100_000]
         await near.send(network.west.text(FRAME))
@@ -301,7 +301,7 @@ def test_the_end_of_a_link_ends_what_was_to_be_said_on_it() -> None:
     async def scenario(network: Network) -> None:
         near, far = link_pair()
         service = network.tasks.create_task(network.server.serve(WEST, far))
-        await near.send(xtime_report_text([0], mux_time=0.0, uptime_us=0))
+        await near.send(xtime_report_text(0, mux_time=0.0, uptime_us=0))
         await asyncio.sleep(0.001)
         near.close()
         begun_us = now_us()

@@ -32,7 +32,7 @@ def test_what_comes_before_the_report_of_the_new_session_is_not_answered() -> No
         await wait(2)
         await west.hears(uplink(12, confirmed=True))
         west.session += 1
-        await west.says(xtime_report_text([west.xtime_now()], mux_time=0.0, uptime_us=0))
+        await west.says(xtime_report_text(west.xtime_now(), mux_time=0.0, uptime_us=0))
         await west.hears(uplink(13, confirmed=True))
 
     assert serve(scenario).words == [LATE, LATE, LATE, GOOD]
@@ -75,7 +75,7 @@ def test_a_replaced_connection_teaches_nothing_about_the_new_one() -> None:
         behind = west.text(uplink(10, confirmed=True))
         west.session = session
         await old.send(behind)
-        await old.send(xtime_report_text([session + 2 << 48], mux_time=0.0, uptime_us=0))
+        await old.send(xtime_report_text(session + 2 << 48, mux_time=0.0, uptime_us=0))
         await wait(0.001)
         old.close()
         await west.hears(uplink(11, confirmed=True))

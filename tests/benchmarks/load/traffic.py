@@ -105,7 +105,7 @@ def version_frame() -> bytes:
 
 def clock_frame() -> bytes:
     """A station's answer to `getxtime`."""
-    return text_frame(xtime_report_text([station_xtime(clock_us())], mux_time=0.0, uptime_us=0))
+    return text_frame(xtime_report_text(station_xtime(clock_us()), mux_time=0.0, uptime_us=0))
 
 
 def text_frame(text: str) -> bytes:

@@ -252,7 +252,7 @@ def test_an_xtime_of_an_earlier_radio_session_is_not_answered() -> None:
     async def scenario(network: Network) -> None:
         west, old = network.west, network.west.xtime_now()
         west.session += 1
-        await west.says(xtime_report_text([west.xtime_now()], mux_time=0.0, uptime_us=0))
+        await west.says(xtime_report_text(west.xtime_now(), mux_time=0.0, uptime_us=0))
         await west.hears(uplink(9))
         await west.hears(FRAME, xtime=old)
 

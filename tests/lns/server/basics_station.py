@@ -245,7 +245,7 @@ class BasicsStation:
                 assert self.socket is not None
                 self.clock_shown, self.blind = not self.blind, 0
                 xtime = self.xtime_now() if self.clock_shown else 0
-                report = xtime_report_text([xtime], mux_time=0.0, uptime_us=0)
+                report = xtime_report_text(xtime, mux_time=0.0, uptime_us=0)
                 self.socket.send_text(report)
             case Dnmsg() as dnmsg:
                 current = dnmsg.xtime >> 48 in (0, self.session)  # 0: class C, at once

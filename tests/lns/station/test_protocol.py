@@ -48,7 +48,7 @@ def test_a_station_is_configured_and_asked_for_its_clock() -> None:
     asked = {"msgtype": "getxtime", "MuxTime": mux_time}
     said = [json.loads(text) for text in lns.texts_to_send()]
     assert said == [router_config(EU868, mux_time=mux_time), asked]
-    lns.receive_text(xtime_report_text([XTIME], mux_time=mux_time, uptime_us=0))
+    lns.receive_text(xtime_report_text(XTIME, mux_time=mux_time, uptime_us=0))
     assert lns.events_received() == [XtimeSample(XTIME)]
 
 
