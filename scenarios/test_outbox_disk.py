@@ -152,7 +152,7 @@ async def test_what_cannot_be_put_aside_yet_is_the_oldest_that_waits(rig):
     await rig.wait(seconds(32))
     later = await rig.charlie.send(confirmed=True)
     await rig.fill_disk()
-    await rig.wait(seconds(10))
+    await rig.wait(seconds(12))
     await rig.restore_upstream()
     await rig.wait(seconds(32))
     await rig.free_disk()
