@@ -18,6 +18,7 @@ from bench.inspection.downlink import Answered, KnownDevice, Network, Session, W
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
 from bench.inspection.router_config import misspelt, router_config
+from bench.inspection.sender import Senders
 from bench.inspection.server_time import ServerTime
 from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
@@ -81,6 +82,7 @@ class Inspector:
         self._undisturbed = self._is_late = False
         self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
+        self._senders = Senders(self._devices, plan)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
@@ -93,6 +95,7 @@ class Inspector:
         for event in events:
             self._found += self._accounts.take(event)
             self._store.take(event)
+            self._found += self._senders.take(event)
             match event["kind"]:
                 case "application.request":
                     self._wanted(event)
@@ -122,6 +125,7 @@ class Inspector:
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)
                     self._time = replace(self._time, began=None)
+        self._found += self._senders.end()
         if events:
             self._found += self._unserved(events)
         if is_stuck:
@@ -274,6 +278,8 @@ class Inspector:
             found = list(self._dnmsg_read(event, told, check))
             found += self._used_again(station, diid, check)
             self._accounts.told(station, diid, self._passed(event, told))
+            if not event.get("dropped"):
+                self._senders.handed_over(dev_eui or "", bytes.fromhex(told["pdu"]))
             if not event.get("dropped") and not event.get("held_us"):
                 self._diids[station, diid] = dev_eui or "", found[0] if found else None
         self._found += found

@@ -36,6 +36,7 @@ from tests.mutants import (
     museum,
     neighbours,
     nights,
+    senders,
     situations,
 )
 from tests.mutants.module_tests import copy_of_the_tree
@@ -56,6 +57,7 @@ LISTS = {
     "museum": museum.MUTANTS,
     "situations": situations.MUTANTS,
     "boards": boards.MUTANTS,
+    "senders": senders.MUTANTS,
     "far_end": far_end.MUTANTS,
     "hosts": hosts.MUTANTS,
 }
@@ -128,7 +130,7 @@ def _judge(mutant: Mutant | None, judges: str) -> Finding:
             timeout=RUN_TIMEOUT_S, check=False,
         )  # fmt: skip
         if judges.startswith(SCENARIOS):
-            return _finding(tree, ran.stdout[-400:], mutant.says if mutant else "")
+            return _finding(tree, ran.stdout[-400:], mutant)
         return _tests_finding(ran.stdout)
 
 
@@ -141,11 +143,12 @@ def _tests_finding(output: str) -> Finding:
     return Finding(verdicts, first[1] if first else output[-120:].replace("\n", " "))
 
 
-def _finding(tree: Path, output: str, says: str) -> Finding:
+def _finding(tree: Path, output: str, mutant: Mutant | None) -> Finding:
     verdicts: dict[str, int] = {}
+    says = mutant.says if mutant else ""
     first, said, others = "", not says, 0
     for end in _case_ends(tree):
-        others += end["verdict"] != "PASS" and end.get("owner") != "LNS"
+        others += end["verdict"] != "PASS" and mutant is not None and end["owner"] != mutant.owner
         said = said or any(re.search(says, reason) for reason in end["reasons"])
         verdicts[end["verdict"]] = verdicts.get(end["verdict"], 0) + 1
         if end["verdict"] == "FAIL" and not first:

@@ -10,8 +10,8 @@ class Mutant:
     """One deliberate bug: `old` stands exactly once in `file` and becomes `new`.
 
     `noticed_by`: what must notice it, the scenarios, one file of them or one test file. With `says`
-    some case must fail by the network server with a reason that has this (a regular expression),
-    and none may fail by anybody else.
+    some case must fail by its `owner` with a reason that has this (a regular expression), and none
+    may fail by anybody else.
     """
 
     name: str
@@ -20,3 +20,4 @@ class Mutant:
     new: str
     noticed_by: str = SCENARIOS
     says: str = ""
+    owner: str = "LNS"
