@@ -15,6 +15,7 @@ from bench.inspection import downlink, message
 from bench.inspection.accounts import OF_LINKS, Accounts, Told
 from bench.inspection.class_c import ClassC, is_quiet
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
+from bench.inspection.gateway import Gateways
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
 from bench.inspection.router_config import misspelt, router_config
@@ -82,7 +83,7 @@ class Inspector:
         self._undisturbed = self._is_late = False
         self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
-        self._senders = Senders(self._devices, plan)
+        self._senders, self._gateways = Senders(self._devices, plan), Gateways()
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
@@ -117,6 +118,7 @@ class Inspector:
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                 case "case.begin":
+                    self._gateways.rig = event.get("rig", "")
                     self._numbers.begins_at_one = event.get("rig") == "simulated"
                     self._time = replace(self._time, is_simulated=self._numbers.begins_at_one)
                 case "fault.begin" if event["fault"] == "wipe":
@@ -188,10 +190,17 @@ class Inspector:
                 asked[told["txtime"]] = event["t_us"]
             if told.get("msgtype") == "version":
                 self._introduced[event["station"]] = event["t_us"]
+                self._gateways.connected(event["station"])
                 self._configured.discard(event["station"])
             return
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
+        if uplink.phy in self._sent:
+            check = Scrutiny(
+                rule="reception", of=f"{uplink.frame_id} through {self._name(uplink.station)}",
+                t_us=uplink.t_us, station=uplink.station, frame_id=uplink.frame_id,
+            )  # fmt: skip
+            self._found += self._gateways.heard(uplink, self._sent[uplink.phy], check)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
             dev_eui = answered.device.dev_eui

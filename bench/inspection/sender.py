@@ -1,8 +1,8 @@
 """Does a device send what it was told to, and what it owes to what it has heard?
 
 Read from its frames, with its keys, and from its console: what a network server makes of a wrong
-frame is no fault of its own. Source: LoRaWAN 1.0.4, 4.3.1.2 (ACK) and 5 (MAC commands); RUI3,
-LINKCHECK and TIMEREQ.
+frame is no fault of its own. Source: LoRaWAN 1.0.4, 4.3.1 (ADRACKReq, ACK) and 5 (MAC commands);
+RUI3, LINKCHECK and TIMEREQ.
 """
 
 import re
@@ -28,6 +28,7 @@ _HEARD = re.compile(
 )
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
 _GRANTED = b"\x07"
+ADR_ACK_LIMIT = 64
 
 
 @dataclass(slots=True)
@@ -46,10 +47,12 @@ class _Sender:
     owes: set[Cid] = field(default_factory=set)
     typed: Cid | None = None
     asks: set[Cid] = field(default_factory=set)
+    unheard: int = 0
+    """How many of its frames have come since anything was handed over for it, at least."""
 
     def forget(self) -> None:
         """It may have begun again: nobody knows what it still owes."""
-        self.owes_ack, self.typed = False, None
+        self.owes_ack, self.typed, self.unheard = False, None, 0
         self.owes.clear()
         self.asks.clear()
 
@@ -69,7 +72,7 @@ class Senders:
         sender, frame = self._senders.get(dev_eui), read_data(pdu)
         if sender is None or frame is None:
             return
-        sender.handed = frame
+        sender.handed, sender.unheard = frame, 0
         sender.was_confirmed |= frame.kind is Kind.CONFIRMED_DOWN
         sender.was_asked |= {command.cid for command in from_network(frame.f_opts)}
 
@@ -149,6 +152,9 @@ class Senders:
         # On FPort 0 an application may have put whatever it likes.
         if not on_port_0 and sum(len(command.octets) for command in said) != len(octets):
             yield check.wrong("FOpts", "whole commands of a device", octets)
+        if frame.adr and sender.unheard >= ADR_ACK_LIMIT and not frame.bit_6:
+            yield check.wrong("ADRACKReq", f"yes: {sender.unheard} frames unheard", False)
+        sender.unheard += 1
         yield from _acknowledged(sender, frame, check)
         yield from self._answered(sender, said, check)
         if not on_port_0:

@@ -1,6 +1,6 @@
-"""Would a network server be blamed for a device that does not send what it owes?
+"""Would a network server be blamed for a device or a station that does not say what it should?
 
-Each mutant is a device with a fault of its own; the device must be named, and nobody else.
+Each mutant has a fault of its own, and must be named, it and nobody else.
 """
 
 from functools import partial
@@ -15,7 +15,11 @@ ANSWERS = "scenarios/test_answers.py"
 MISSED_WINDOW = "scenarios/test_missed_confirm_window.py"
 MAC_COMMANDS = "scenarios/test_mac_commands.py"
 
+STATION = "bench/virtual/virtual_station.py"
+CLOCK = "bench/virtual/transmitter.py"
+
 device_fault = partial(Mutant, owner="device")
+station_fault = partial(Mutant, owner="gateway")
 
 MUTANTS = (
     device_fault(
@@ -65,5 +69,37 @@ MUTANTS = (
         "bytes([battery])",
         MAC_COMMANDS,
         says="FOpts: expected whole commands of a device",
+    ),
+    device_fault(
+        "a device that is not heard never asks",
+        SESSION,
+        "            bit_6=asks,\n",
+        "            bit_6=False,\n",
+        MAC_COMMANDS,
+        says="ADRACKReq: expected yes: 64 frames unheard",
+    ),
+    station_fault(
+        "a station tells of another channel",
+        STATION,
+        "frame.phy, dr=frame.dr, freq_hz=frame.freq_hz,",
+        "frame.phy, dr=frame.dr, freq_hz=frame.freq_hz + 200_000,",
+        ANSWERS,
+        says="Freq: expected 86",
+    ),
+    station_fault(
+        "a station tells of another data rate",
+        STATION,
+        "frame.phy, dr=frame.dr, freq_hz=frame.freq_hz,",
+        "frame.phy, dr=max(0, frame.dr - 1), freq_hz=frame.freq_hz,",
+        ANSWERS,
+        says="DR: expected 5, observed 4",
+    ),
+    station_fault(
+        "the clock of a station goes a thousandth too fast",
+        CLOCK,
+        "self._counter_us + elapsed_us + elapsed_us * self._ppm // _PPM",
+        "self._counter_us + elapsed_us + elapsed_us // 1000",
+        MISSED_WINDOW,
+        says="xtime: expected",
     ),
 )

@@ -59,10 +59,12 @@ class Told:
         keys: Keys = KEYS,
         origin: str = "device",
         session: int = 0,
+        adr: bool = False,
+        adr_ack_req: bool = False,
     ) -> "Told":
         phy = data_frame(
-            Kind.UNCONFIRMED_UP, DEV_ADDR, keys, f_cnt,
-            f_port=port, payload=b"21.5 C", f_opts=f_opts, ack=ack,
+            Kind.UNCONFIRMED_UP, DEV_ADDR, keys, f_cnt, f_port=port, payload=b"21.5 C",
+            f_opts=f_opts, ack=ack, adr=adr, bit_6=adr_ack_req,
         )  # fmt: skip
         return self._transmits(phy, f_cnt=f_cnt, session=session, origin=origin)
 
@@ -148,6 +150,20 @@ def test_what_was_typed_or_heard_at_the_moment_of_a_frame_was_before_it() -> Non
     told._t_us -= 1_000_000
     found = told.says("+EVT:RX_1:-84:12:UNICAST:7:6f6e").found
     assert found == ["ACK: expected yes, observed no"]
+
+
+def test_whoever_is_not_heard_asks_for_a_sign_of_life() -> None:
+    def unheard(frames: int) -> Told:
+        told = Told()
+        for f_cnt in range(frames):
+            told.sends(f_cnt, adr=True)
+        return told
+
+    missing = ["ADRACKReq: expected yes: 64 frames unheard, observed no"]
+    assert unheard(65).found == missing
+    assert unheard(64).sends(64, adr=True, adr_ack_req=True).found == []
+    assert unheard(64).sends(64).found == []
+    assert unheard(64).is_sent(UNCONFIRMED).sends(64, adr=True).found == []
 
 
 def test_who_begins_again_owes_nothing() -> None:
