@@ -32,7 +32,7 @@ class Gateways:
 
     def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
         """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
-        if uplink.injected or "airtime_us" not in sent:
+        if uplink.injected or "dr" not in sent:
             return
         for found in self._wrong(uplink, sent, check):
             yield replace(found, owner=Owner.GATEWAY)
