@@ -9,15 +9,39 @@ from functools import wraps
 
 import pytest
 
-from scenarios import test_claim_limits, test_counter_lives, test_second_look, test_several_servers
+from scenarios import (
+    test_claim_limits,
+    test_counter_lives,
+    test_forgetful_store,
+    test_join_limits,
+    test_ownership,
+    test_second_look,
+    test_several_servers,
+    test_shared_store,
+    test_slow_store,
+)
 
-GROUPS = (test_claim_limits, test_counter_lives, test_second_look, test_several_servers)
+GROUPS = (
+    test_claim_limits,
+    test_counter_lives,
+    test_forgetful_store,
+    test_join_limits,
+    test_ownership,
+    test_second_look,
+    test_several_servers,
+    test_shared_store,
+    test_slow_store,
+)
 LEFT_OUT = {
     "a_newer_frame_makes_no_copy_old_that_waits": "of one server, which claims nothing",
     "a_device_tells_its_status_in_each_life": "begins with a session that no server has written",
     "the_answers_of_another_server_to_an_old_first_message_are_its_own": "the same",
     "an_answer_that_was_under_way_counts_no_life_back": "lost with the wire that it was in",
     "what_the_application_asks_for_in_mid_claim_has_a_counter_of_its_own": "asks too soon here",
+    "whoever_may_have_joined_elsewhere_is_looked_up": "a round trip longer here",
+    "what_is_read_of_a_device_meanwhile_ends_no_join": "lost with the wire that it was in",
+    "a_copy_is_the_first_while_its_frame_is_given_back": "the same",
+    "a_session_is_nobodys_a_day_after_its_newest_frame": "waits until Redis has forgotten",
     "what_was_looked_at_twice_has_three_answers_more": "waits until Redis has forgotten",
 }
 
@@ -42,4 +66,4 @@ def _in_redis(scenario):
 for _group in GROUPS:
     for _name, _scenario in vars(_group).items():
         if _name.startswith("test_") and _name.removeprefix("test_") not in LEFT_OUT:
-            globals()[_name] = _in_redis(_scenario)
+            globals().setdefault(_name, _in_redis(_scenario))

@@ -547,6 +547,8 @@ class CaseStore(Store):
         return found
 
     async def restart(self, *, empty: bool) -> None:
+        if self.shared.redis is not None:
+            self.shared.redis.restart()
         if empty:
             self.shared.lose_everything()
 

@@ -134,16 +134,23 @@ def exchange(asked: bytes, number: int) -> bytes:
 
 
 class _Relay(asyncio.Protocol):
-    def __init__(self, wire: SlowWire) -> None:
+    """One connection; it is `among` those that are open for as long as it lasts."""
+
+    def __init__(self, wire: SlowWire, among: "set[_Relay]") -> None:
         self._wire = wire
+        self._open = among
         self._asked = bytearray()
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._open.add(self)
         if self._wire.is_cut:
             transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.discard(self)
 
     def data_received(self, data: bytes) -> None:
         if self._wire.is_cut:
@@ -157,6 +164,10 @@ class _Relay(asyncio.Protocol):
             del self._asked[:whole]
             loop = asyncio.get_running_loop()
             loop.call_later(self._wire.delay_us / 1_000_000, self._tell, told)
+
+    def cut(self) -> None:
+        """End it; what was asked is done, and not answered."""
+        self._transport.abort()
 
     def _tell(self, told: bytes) -> None:
         if not self._wire.is_cut:
@@ -174,11 +185,22 @@ class RealRedis:
         self._retention_us = retention_us
         self._ports: dict[str, int] = {}
         self._listeners: list[asyncio.AbstractServer] = []
+        self._relays: set[_Relay] = set()
         self.empty()
 
     def empty(self) -> None:
         """Let it know nothing."""
         exchange(b"*1\r\n$8\r\nFLUSHALL\r\n", 1)
+
+    def restart(self) -> None:
+        """Let every connection end, and know no script any more; keys stay."""
+        for relay in list(self._relays):
+            relay.cut()
+        self.forget_scripts()
+
+    def forget_scripts(self) -> None:
+        """Know no script any more, while connections stay."""
+        exchange(b"*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n", 1)
 
     async def open(
         self, lns: str, devices: Sequence[Eui], wire: SlowWire, stack: AsyncExitStack
@@ -204,5 +226,5 @@ class RealRedis:
         if port is None:
             port = self._ports[lns] = _FIRST_PORT + len(self._ports)
             loop = asyncio.get_running_loop()
-            self._listeners.append(await loop.create_server(lambda: _Relay(wire), HOST, port))
+            self._listeners.append(await loop.create_server(lambda: _Relay(wire, self._relays), HOST, port))
         return RedisServer(host=HOST, port=port)
