@@ -46,24 +46,24 @@ LEFT_OUT = {
 }
 
 
-def _in_redis(scenario):
+def in_redis(scenario):
     """A scenario as it is, but for the store, and for how often it is played."""
     takes = inspect.signature(scenario)
 
     @pytest.mark.requires("redis")
     @wraps(scenario)
-    async def in_redis(rig, **facts):
+    async def there(rig, **facts):
         rig.keep_in_redis()
         row = {"strategy": rig.strategy, "confirmed": True}
         await scenario(rig, **facts, **{name: row[name] for name in row.keys() & takes.parameters})
 
     rest = [one for name, one in takes.parameters.items() if name not in ("strategy", "confirmed")]
-    del in_redis.__wrapped__  # it stands in this file
-    in_redis.__signature__ = takes.replace(parameters=rest)
-    return in_redis
+    del there.__wrapped__  # it stands in this file
+    there.__signature__ = takes.replace(parameters=rest)
+    return there
 
 
 for _group in GROUPS:
     for _name, _scenario in vars(_group).items():
         if _name.startswith("test_") and _name.removeprefix("test_") not in LEFT_OUT:
-            globals().setdefault(_name, _in_redis(_scenario))
+            globals().setdefault(_name, in_redis(_scenario))

@@ -21,7 +21,7 @@ from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.disk_store import DiskStore
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
-from bench.rig.in_memory.real_redis import RealRedis, there_is_one
+from bench.rig.in_memory.real_redis import there_is_one
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import (
     CaseDevice,
@@ -374,10 +374,8 @@ class MemoryServer(NetworkServer):
 
     async def _open_redis(self) -> None:
         """Sessions and claims in a real Redis, if this case has one."""
-        setup, redis = self._setup, self._store.redis
-        if setup.on_redis and redis is None:
-            redis = self._store.redis = RealRedis(retention_us=setup.retention_us)
-        if redis is not None:
+        if self._setup.on_redis:
+            redis = self._store.real_redis()
             devices = [device.dev_eui for device in self._provisioned]
             wire = self._to_store
             self._far = await redis.open(self.lns, devices, wire, self._opened)
@@ -581,7 +579,7 @@ def simulated_rig(
         MemoryStations(setup),
         MemoryServers(setup, store.shared, outboxes),
         store,
-        MemoryApplication(setup, broker, outboxes, _utc_us),
+        MemoryApplication(setup, broker, outboxes, store.shared, _utc_us),
     )
     return Rig(setup, parts, capabilities=capabilities)
 

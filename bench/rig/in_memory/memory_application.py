@@ -23,6 +23,7 @@ from bench.rig.in_memory.consumer_wire import ConsumerWire
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.lines import Lines
 from bench.rig.in_memory.republished import Relay
+from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us
@@ -189,8 +190,11 @@ class MemoryConsumer(Consumer):
         """What it tells of itself is what is in its store, and what waits for a decision."""
         if self._inbox is None or self._store is None or self._books.is_blind:
             return
-        seen, name = await self._inbox.figures(), self.settings.name
+        name, before = self.settings.name, await figures_of(self._store)
+        seen = await self._inbox.figures()
         due, waiting = await figures_of(self._store), self._books.waiting(name)
+        if due != before:
+            return  # it decides on something
         counts = 0 if not self.settings.sequence else due.num_dup_msgs_rcvd
         due = replace(due, waiting=waiting, num_dup_msgs_rcvd=counts)
         if seen != due:
@@ -410,11 +414,13 @@ class MemoryApplication(Application):
         setup: CaseSetup,
         broker: MemoryBroker,
         outboxes: Outboxes,
+        shared: SharedStore,
         utc_us: Callable[[], int],
     ) -> None:
         self._setup = setup
         self._broker = broker
         self._outboxes = outboxes
+        self._shared = shared
         self._utc_us = utc_us
         self._inboxes: dict[str, InboxStore] = {}
         self._folder: Path | None = None
@@ -425,8 +431,10 @@ class MemoryApplication(Application):
     def new_consumer(self, settings: ConsumerSettings) -> Consumer:
         name = settings.store or settings.name
         self._rooms[name] = settings.entries_max or ENTRIES_MAX
-        opened = partial(self._store, name)
-        books = self._books.setdefault(name, ConsumerBooks(entries_max=self._rooms[name]))
+        opened = partial(self._store, name, settings.name)
+        books = self._books.setdefault(
+            name, ConsumerBooks(entries_max=self._rooms[name], has_gaps=self._setup.on_redis)
+        )
         new = MemoryConsumer(settings, opened, self._broker, self._setup, self._utc_us, books)
         self._consumers[settings.name] = new
         return new
@@ -490,8 +498,10 @@ class MemoryApplication(Application):
             rmtree(self._folder)
         await self._outboxes.end()
 
-    async def _store(self, name: str) -> InboxStore:
+    async def _store(self, name: str, consumer: str = "the bench") -> InboxStore:
         """What a consumer that starts has: on a disk, what can be read there."""
+        if self._setup.on_redis:
+            return await self._in_redis(name, consumer)
         if not self._setup.on_disk:
             opened = self._inboxes.get(name) or MemoryInboxStore(entries_max=self._rooms[name])
             return self._inboxes.setdefault(name, opened)
@@ -502,3 +512,12 @@ class MemoryApplication(Application):
         file = self._folder / name
         opened = self._inboxes[name] = SqliteInboxStore(file, entries_max=self._rooms[name])
         return opened
+
+    async def _in_redis(self, name: str, consumer: str) -> InboxStore:
+        """What consumers share there; each has a way of its own to it."""
+        former = self._inboxes.pop(consumer, None)
+        if former is not None:
+            await former.close()
+        room = self._rooms[name]
+        opened = await self._shared.real_redis().inbox(name, consumer, entries_max=room)
+        return self._inboxes.setdefault(consumer, opened)

@@ -20,8 +20,10 @@ from typing import Protocol
 from bench.host.lns_process import valkey_program
 from bench.host.program import HostError, ProgramMissing, bound_to_this
 from bench.rig.in_memory.disk_outbox import new_folder
+from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.lorawan.identifiers import Eui
+from lns.store.inbox_redis import RedisInboxStore
 from lns.store.redis import RedisStore
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer
@@ -210,6 +212,13 @@ class RealRedis:
         store = await stack.enter_async_context(RedisStore(server, lns, devices))
         claims = RedisClaims(server, retention_us=self._retention_us)
         return store, await stack.enter_async_context(claims)
+
+    async def inbox(self, name: str, consumer: str, *, entries_max: int) -> RedisInboxStore:
+        """An inbox as one of its consumers has it."""
+        server = await self._server(f"consumer {consumer}", _Whole())
+        return RedisInboxStore(
+            server, name, consumer=consumer, entries_max=entries_max, now_us=now_us
+        )
 
     async def claim(self, bid: Bid) -> None:
         """Claim a frame for nobody who runs."""

@@ -29,6 +29,12 @@ class SharedStore:
         self.disk: DiskStore | None = None
         self.redis: RealRedis | None = None
 
+    def real_redis(self) -> RealRedis:
+        """The one Redis of a case that keeps in it what is shared."""
+        if self.redis is None:
+            self.redis = RealRedis(retention_us=self._retention_us)
+        return self.redis
+
     def of(self, lns: str) -> MemoryStore:
         """What it keeps, as one server knows it."""
         if lns not in self.stores:
