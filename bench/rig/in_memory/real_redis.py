@@ -235,5 +235,7 @@ class RealRedis:
         if port is None:
             port = self._ports[lns] = _FIRST_PORT + len(self._ports)
             loop = asyncio.get_running_loop()
-            self._listeners.append(await loop.create_server(lambda: _Relay(wire, self._relays), HOST, port))
+            self._listeners.append(
+                await loop.create_server(lambda: _Relay(wire, self._relays), HOST, port)
+            )
         return RedisServer(host=HOST, port=port)
