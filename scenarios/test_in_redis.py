@@ -9,6 +9,7 @@ from functools import wraps
 
 import pytest
 
+from bench.clock import milliseconds
 from scenarios import (
     test_claim_limits,
     test_counter_lives,
@@ -20,6 +21,8 @@ from scenarios import (
     test_shared_store,
     test_slow_store,
 )
+from scenarios.test_several_servers import JOINED_ELSEWHERE
+from scenarios.words import FIRST, LOST, OWNED
 
 GROUPS = (
     test_claim_limits,
@@ -67,3 +70,29 @@ for _group in GROUPS:
     for _name, _scenario in vars(_group).items():
         if _name.startswith("test_") and _name.removeprefix("test_") not in LEFT_OUT:
             globals().setdefault(_name, in_redis(_scenario))
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "restart")
+@pytest.mark.parametrize("what", ["restarts", "forgets its scripts", "is a replica"])
+async def test_a_redis_that_is_another_one_costs_no_answer(rig, what):
+    """Who finds that asks once more at once: frames, joins, and what is kept of both."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(150))
+    before = await rig.alpha.send(confirmed=True)
+    for _ in range(2):
+        match what:
+            case "restarts":
+                await rig.restart_store(empty=False)
+            case "is a replica":
+                await rig.disturb_redis("fail over")
+            case _:
+                await rig.disturb_redis("forget scripts")
+        after = await rig.alpha.send(confirmed=True)
+        joining = await rig.bravo.join()
+        rig.expect(after, OWNED + LOST, owned="west", lost="east")
+        rig.expect_reply(after)
+        rig.expect(joining, FIRST + JOINED_ELSEWHERE, first="west", elsewhere="east")
+        rig.expect_reply(joining)
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")

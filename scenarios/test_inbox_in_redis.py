@@ -1,5 +1,8 @@
 """What holds for the inbox of an application holds where it lies in a real Redis."""
 
+import pytest
+
+from bench.clock import milliseconds, seconds
 from scenarios import test_consumer, test_detectors
 from scenarios.test_in_redis import in_redis
 
@@ -12,3 +15,61 @@ for _group in GROUPS:
     for _name, _scenario in vars(_group).items():
         if _name.startswith("test_") and _name.removeprefix("test_") not in LEFT_OUT:
             globals().setdefault(_name, in_redis(_scenario))
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "restart")
+@pytest.mark.parametrize("what", ["restarts", "forget scripts", "fail over"])
+async def test_a_redis_that_is_another_one_costs_no_effect(rig, what):
+    """Whoever finds that asks once more, and remembers all of before."""
+    rig.keep_in_redis()
+    rig.consumer(keys=True)
+    before = await rig.inject(rig.alpha, message_id="before", number=1, key="before")
+    for number in (2, 3):
+        if what == "restarts":
+            await rig.restart_store(empty=False)
+        else:
+            await rig.disturb_redis(what)
+        rig.expect_effects(await rig.inject(rig.alpha, number=number))
+    await rig.inject(rig.alpha, message_id="before", number=4)
+    rig.expect_effects(before)
+    rig.expect_ignored(before, by="window")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
+async def test_what_had_its_effect_is_confirmed_for_as_long_as_that_takes(rig):
+    """The wire breaks between effect and confirmation: it is neither lost nor had again."""
+    rig.keep_in_redis()
+    rig.consumer(keys=True)
+    before = await rig.inject(rig.alpha, number=1)
+    rig.slow_store(milliseconds(1_500), "application")
+    meanwhile = await rig.inject(rig.alpha, message_id="x", number=2, key="x")
+    await rig.wait(milliseconds(2_000))
+    rig.cut_store("application")
+    behind = [await rig.inject(rig.charlie, number=number) for number in (1, 2)]
+    await rig.wait(seconds(20))
+    await rig.restore_store("application")
+    await rig.wait(seconds(1))
+    after = await rig.inject(rig.alpha, message_id="x", number=3)
+    for message in (before, meanwhile, *behind):
+        rig.expect_effects(message)
+    rig.expect_ignored(after, by="window")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
+@pytest.mark.parametrize("us", [1_900_000, 2_000_000])
+async def test_a_redis_that_answers_within_two_seconds_is_there(rig, us):
+    """One that takes longer is away: nothing is decided on until it answers in time."""
+    rig.keep_in_redis()
+    rig.consumer()
+    before = await rig.inject(rig.alpha, number=1)
+    rig.slow_store(us, "application")
+    messages = [await rig.inject(rig.alpha, number=number) for number in (2, 3)]
+    await rig.wait(seconds(15))
+    await rig.restore_store("application")
+    await rig.wait(seconds(5))
+    for message in (before, *messages):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)

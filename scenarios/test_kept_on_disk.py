@@ -324,3 +324,22 @@ async def test_a_consumer_finds_its_broker_again_and_what_it_did_not_acknowledge
     for message in (*messages, again):
         rig.expect_effects(message)
     rig.expect_ignored(again, by="window")
+
+
+@pytest.mark.fault("consumer", "disk full")
+async def test_a_file_that_takes_nothing_loses_no_message_of_an_inbox(rig):
+    """Its disk is full for a while: what came meanwhile has its effect then, in order."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True, refuses="x", refusals=1)
+    before = await rig.inject(rig.alpha, number=1)
+    await rig.wait(seconds(1))
+    rig.cut_store("application")
+    messages = [await rig.inject(rig.alpha, number=number) for number in (2, 3)]
+    messages.append(await rig.inject(rig.charlie, message_id="x", number=1))
+    await rig.wait(seconds(3))
+    await rig.restore_store("application")
+    await rig.wait(seconds(3))
+    messages.append(await rig.inject(rig.alpha, number=4))
+    for message in (before, *messages):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)

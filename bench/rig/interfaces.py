@@ -483,6 +483,10 @@ class Store(Protocol):
     async def restart(self, *, empty: bool) -> None:
         """Restart it; `empty`: it knows nothing any more."""
 
+    def disturb(self, how: str) -> None:
+        """Let it "fail over" or "forget scripts"."""
+        return None
+
     def pause(self) -> None:
         """Let it take everything and answer nothing, until `resume`."""
         return None
@@ -555,6 +559,10 @@ class Application(Protocol):
         qos: int = 1,
     ) -> None:
         """Publish one message in the name of the bench, perhaps with user properties."""
+
+    def to_store(self, consumer: str) -> Wire | None:
+        """What lies between a consumer of this name and its store; None where there is none."""
+        return None
 
     async def stop_broker(self) -> None:
         """End the broker, until `start_broker`."""

@@ -20,6 +20,7 @@ from bench.rig.interfaces import (
     ConsumerSettings,
     Parts,
     RigDevice,
+    Wire,
 )
 from bench.rig.stations import ServerSilent, until_stations_are_up
 from bench.verdict.owner import not_there
@@ -136,22 +137,31 @@ class Outages:
         await self.setup.servers[LNS].to_broker.restore()
 
     def cut_store(self, lns: str | None = None) -> None:
-        """Cut the wires between all network servers, or one, and the store they share."""
-        for server in self.setup.some_servers(lns):
-            server.to_store.cut()
+        """Cut the wires between all network servers, or one, and the store they share.
+
+        Or that between a consumer with this name and its store; a file takes nothing then.
+        """
+        for wire in self._to_store(lns):
+            wire.cut()
 
     def slow_store(self, us: int, lns: str | None = None) -> None:
         """Let what the store says to all network servers, or to one, arrive so much later.
 
         What it is asked to do it does at once.
         """
-        for server in self.setup.some_servers(lns):
-            server.to_store.delay(us)
+        for wire in self._to_store(lns):
+            wire.delay(us)
 
     async def restore_store(self, lns: str | None = None) -> None:
         """Undo `cut_store` and `slow_store` for all network servers, or for one."""
-        for server in self.setup.some_servers(lns):
-            await server.to_store.restore()
+        for wire in self._to_store(lns):
+            await wire.restore()
+
+    def _to_store(self, whose: str | None) -> list[Wire]:
+        of_consumer = None if whose is None else self._parts.application.to_store(whose)
+        if of_consumer is not None:
+            return [of_consumer]
+        return [server.to_store for server in self.setup.some_servers(whose)]
 
     async def restart_store(self, *, empty: bool) -> None:
         """Restart the store that the network servers share; `empty`: it knows nothing any more."""
@@ -160,6 +170,12 @@ class Outages:
         self.setup.case.fault("store", "restart", empty=empty)
         await self._parts.store.restart(empty=empty)
         self.setup.case.fault("store", "restart", "fault.end", empty=empty)
+
+    async def disturb_redis(self, how: str) -> None:
+        """Let the Redis of a case "fail over", or "forget scripts" while connections stay."""
+        await self.setup.begin()
+        self.setup.case.fault("store", how)
+        self._parts.store.disturb(how)
 
     @needs(Item.WIRES)
     def pause_store(self) -> None:

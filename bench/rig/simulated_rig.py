@@ -550,6 +550,10 @@ class CaseStore(Store):
         if empty:
             self.shared.lose_everything()
 
+    def disturb(self, how: str) -> None:
+        assert self.shared.redis is not None, "only a real Redis has replicas and scripts"
+        self.shared.redis.disturb(how)
+
 
 CAPABILITIES = capabilities_of(
     MemoryDevices, MemoryStations, MemoryServers, CaseStore, MemoryApplication

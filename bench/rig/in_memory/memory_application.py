@@ -21,6 +21,7 @@ from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_wire import ConsumerWire
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.inbox_wire import InboxWire
 from bench.rig.in_memory.lines import Lines
 from bench.rig.in_memory.republished import Relay
 from bench.rig.in_memory.shared_store import SharedStore
@@ -426,20 +427,28 @@ class MemoryApplication(Application):
         self._folder: Path | None = None
         self._books: dict[str, ConsumerBooks] = {}
         self._rooms: dict[str, int] = {}
+        self._to_store: dict[str, InboxWire] = {}
         self._consumers: dict[str, MemoryConsumer] = {}
 
     def new_consumer(self, settings: ConsumerSettings) -> Consumer:
         name = settings.store or settings.name
         self._rooms[name] = settings.entries_max or ENTRIES_MAX
         opened = partial(self._store, name, settings.name)
-        books = self._books.setdefault(
-            name, ConsumerBooks(entries_max=self._rooms[name], has_gaps=self._setup.on_redis)
+        books = self._books.setdefault(name, ConsumerBooks(entries_max=self._rooms[name]))
+        self._to_store[settings.name] = InboxWire(
+            lambda: self._folder and self._folder / name,
+            partial(self._setup.case.fault, "inbox", consumer=settings.name),
         )
         new = MemoryConsumer(settings, opened, self._broker, self._setup, self._utc_us, books)
         self._consumers[settings.name] = new
         return new
 
+    def to_store(self, consumer: str) -> InboxWire | None:
+        return self._to_store.get(consumer)
+
     async def ready(self) -> None:
+        for books in self._books.values():
+            books.has_gaps = self._setup.on_redis
         for one in self._consumers.values():
             await one.start()
 
@@ -476,6 +485,8 @@ class MemoryApplication(Application):
             self._outboxes.refuse(messages, lns)
 
     async def end(self) -> None:
+        for wire in self._to_store.values():
+            wire.end()
         for one in self._consumers.values():
             await one.look_at_figures()
         for name, books in self._books.items():
@@ -518,6 +529,7 @@ class MemoryApplication(Application):
         former = self._inboxes.pop(consumer, None)
         if former is not None:
             await former.close()
-        room = self._rooms[name]
-        opened = await self._shared.real_redis().inbox(name, consumer, entries_max=room)
+        room, wire = self._rooms[name], self._to_store.get(consumer)
+        redis = self._shared.real_redis()
+        opened = await redis.inbox(name, consumer, entries_max=room, wire=wire)
         return self._inboxes.setdefault(consumer, opened)

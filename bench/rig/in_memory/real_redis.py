@@ -32,6 +32,7 @@ HOST = "127.0.0.1"
 _FIRST_PORT = 6379
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
+_READONLY = b"-READONLY You can't write against a read only replica.\r\n"
 _QUIET = ("--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "")
 
 
@@ -142,6 +143,7 @@ class _Relay(asyncio.Protocol):
         self._wire = wire
         self._open = among
         self._asked = bytearray()
+        self.is_replica = False
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -162,7 +164,8 @@ class _Relay(asyncio.Protocol):
         while (end := end_of(self._asked, whole)) is not None:
             whole, number = end, number + 1
         if number:
-            told = exchange(bytes(self._asked[:whole]), number)
+            asked = bytes(self._asked[:whole])
+            told = _READONLY * number if self.is_replica else exchange(asked, number)
             del self._asked[:whole]
             loop = asyncio.get_running_loop()
             loop.call_later(self._wire.delay_us / 1_000_000, self._tell, told)
@@ -198,10 +201,20 @@ class RealRedis:
         """Let every connection end, and know no script any more; keys stay."""
         for relay in list(self._relays):
             relay.cut()
-        self.forget_scripts()
+        self._forget_scripts()
 
-    def forget_scripts(self) -> None:
-        """Know no script any more, while connections stay."""
+    def disturb(self, how: str) -> None:
+        """Let it "fail over" or "forget scripts"; keys and connections stay.
+
+        After a failover every connection is to a replica, which refuses each command, and who
+        connects anew reaches the master, which knows no script.
+        """
+        if how == "fail over":
+            for relay in self._relays:
+                relay.is_replica = True
+        self._forget_scripts()
+
+    def _forget_scripts(self) -> None:
         exchange(b"*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n", 1)
 
     async def open(
@@ -213,9 +226,11 @@ class RealRedis:
         claims = RedisClaims(server, retention_us=self._retention_us)
         return store, await stack.enter_async_context(claims)
 
-    async def inbox(self, name: str, consumer: str, *, entries_max: int) -> RedisInboxStore:
+    async def inbox(
+        self, name: str, consumer: str, *, entries_max: int, wire: SlowWire | None = None
+    ) -> RedisInboxStore:
         """An inbox as one of its consumers has it."""
-        server = await self._server(f"consumer {consumer}", _Whole())
+        server = await self._server(f"consumer {consumer}", wire or _Whole())
         return RedisInboxStore(
             server, name, consumer=consumer, entries_max=entries_max, now_us=now_us
         )
