@@ -484,7 +484,7 @@ class Store(Protocol):
         """Restart it; `empty`: it knows nothing any more."""
 
     def disturb(self, how: str) -> None:
-        """Let it "fail over" or "forget scripts"."""
+        """Let it "fail over", "forget scripts", or "let expire" what it would some day."""
         return None
 
     def pause(self) -> None:

@@ -172,7 +172,10 @@ class Outages:
         self.setup.case.fault("store", "restart", "fault.end", empty=empty)
 
     async def disturb_redis(self, how: str) -> None:
-        """Let the Redis of a case "fail over", or "forget scripts" while connections stay."""
+        """Let the Redis of a case "fail over", or "forget scripts" while connections stay.
+
+        Or "let expire": what it would forget some day, it forgets now.
+        """
         await self.setup.begin()
         self.setup.case.fault("store", how)
         self._parts.store.disturb(how)

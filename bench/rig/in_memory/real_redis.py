@@ -32,6 +32,9 @@ HOST = "127.0.0.1"
 _FIRST_PORT = 6379
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
+_EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
+    if redis.call('PTTL', key) >= 0 then redis.call('DEL', key) end
+end"""
 _READONLY = b"-READONLY You can't write against a read only replica.\r\n"
 _QUIET = ("--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "")
 
@@ -136,6 +139,11 @@ def exchange(asked: bytes, number: int) -> bytes:
     return bytes(found)
 
 
+def _do(*words: str) -> None:
+    parts = "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+    exchange(f"*{len(words)}\r\n{parts}".encode(), 1)
+
+
 class _Relay(asyncio.Protocol):
     """One connection; it is `among` those that are open for as long as it lasts."""
 
@@ -195,7 +203,7 @@ class RealRedis:
 
     def empty(self) -> None:
         """Let it know nothing."""
-        exchange(b"*1\r\n$8\r\nFLUSHALL\r\n", 1)
+        _do("FLUSHALL")
 
     def restart(self) -> None:
         """Let every connection end, and know no script any more; keys stay."""
@@ -204,18 +212,20 @@ class RealRedis:
         self._forget_scripts()
 
     def disturb(self, how: str) -> None:
-        """Let it "fail over" or "forget scripts"; keys and connections stay.
+        """Let it "fail over", "forget scripts" or "let expire" what would some day; the rest stays.
 
         After a failover every connection is to a replica, which refuses each command, and who
         connects anew reaches the master, which knows no script.
         """
+        if how == "let expire":
+            _do("EVAL", _EXPIRE, "0")
         if how == "fail over":
             for relay in self._relays:
                 relay.is_replica = True
         self._forget_scripts()
 
     def _forget_scripts(self) -> None:
-        exchange(b"*2\r\n$6\r\nSCRIPT\r\n$5\r\nFLUSH\r\n", 1)
+        _do("SCRIPT", "FLUSH")
 
     async def open(
         self, lns: str, devices: Sequence[Eui], wire: SlowWire, stack: AsyncExitStack

@@ -1,0 +1,196 @@
+"""What servers write into one Redis side by side is there for whoever begins again.
+
+Claims say more than sessions as long as they are remembered: here a day is over, and what counts is
+what was written last, whichever of two servers that was.
+"""
+
+import pytest
+
+from bench.clock import milliseconds, seconds
+from bench.verdict.expectation import Table
+from scenarios.telling import hear, tell
+from scenarios.test_several_servers import JOINED_ELSEWHERE, OVER
+from scenarios.words import AGAIN, EXPIRED, FIRST, LOST, OWNED
+from scenarios.words import OVER as NO_MORE
+
+NO_JOIN = Table("""
+    strategy kind | lost
+    *        join | NonDuplicate dropped(StoreUnavailable) Suppressed
+""")
+ONCE_MORE = Table("""
+    strategy kind        | once_more
+    *        confirmed   | NonDuplicate forwarded RX1
+""")
+
+pytestmark = pytest.mark.requires("redis", "virtual time")
+
+
+async def _begin_again(rig):
+    """Both servers begin with what is kept, and nobody remembers a claim."""
+    await rig.disturb_redis("let expire")
+    for lns in ("lns-a", "lns-b"):
+        await rig.restart_lns(lns=lns)
+    await rig.wait(seconds(30))
+
+
+def _two_servers(rig):
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "north")
+
+
+async def test_an_older_frame_that_is_kept_late_takes_nothing_back(rig):
+    """Its server was granted it long ago, and learns so when the other one has kept a newer one."""
+    _two_servers(rig)
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", "north", confirmed=True)
+    rig.slow_store(milliseconds(150), "lns-a")
+    older, newer = await rig.craft(device), await rig.craft(device)
+    await tell(rig, older, "west")
+    await rig.wait(milliseconds(50))
+    await tell(rig, newer, "north")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    await _begin_again(rig)
+    await tell(rig, newer, "west")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", confirmed=True)
+    rig.expect(before, OWNED + LOST, owned="west", lost="north")
+    rig.expect(older, OWNED, owned="west")
+    rig.expect(newer, OWNED + EXPIRED, owned="north", again="west")
+    rig.expect(after, OWNED, owned="west")
+
+
+async def test_a_newer_frame_that_is_kept_late_is_kept(rig):
+    """The other server has kept an older one meanwhile, of which this one knows nothing."""
+    _two_servers(rig)
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", "north", confirmed=True)
+    frames = []
+    for station, other in (("north", "west"), ("west", "north"), ("west", "north")):
+        frames += [await hear(rig, device, station, confirmed=True)]
+        frames += [await hear(rig, device, other)]
+    await _begin_again(rig)
+    await tell(rig, frames[-1], "west")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "north", confirmed=True)
+    rig.expect(before, OWNED + LOST, owned="west", lost="north")
+    for frame, station in zip(frames[:-1], ("north", "west", "west", "north", "west"), strict=True):
+        rig.expect(frame, OWNED, owned=station)
+    rig.expect(frames[-1], OWNED + EXPIRED, owned="north", again="west")
+    rig.expect(after, OWNED, owned="north")
+
+
+async def test_answers_to_one_frame_are_counted_together(rig):
+    """Its owner has given two of three more; the other server has kept the same frame since."""
+    _two_servers(rig)
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", confirmed=True)
+    for _ in range(2):
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(3))
+    await tell(rig, frame, "north")
+    await rig.wait(seconds(3))
+    await _begin_again(rig)
+    for _ in range(2):
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(3))
+    due = OWNED + AGAIN * 2 + LOST + ONCE_MORE + NO_MORE
+    rig.expect(frame, due, owned="west", again="west", lost="north", once_more="west", over="west")
+
+
+async def test_a_session_that_opens_meanwhile_is_kept_beside_the_old_one(rig):
+    """The server that knows of the old one only writes what it has heard in it."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    rig.only("north")
+    old = await rig.bravo.send(confirmed=True)
+    unheard = [await rig.craft(rig.bravo) for _ in range(2)]
+    rig.only("west")
+    await rig.bravo.join()
+    await tell(rig, unheard[0], "north")
+    await rig.wait(seconds(3))
+    await _begin_again(rig)
+    new = await rig.bravo.send(confirmed=True)
+    await tell(rig, unheard[1], "north")
+    await rig.wait(seconds(3))
+    for uplink, station in ((first, "west"), (old, "north"), (new, "west")):
+        rig.expect(uplink, FIRST, first=station)
+    rig.expect(unheard[0], FIRST, first="north")
+    rig.expect(unheard[1], OVER, over="north")
+
+
+async def test_a_session_that_ended_meanwhile_does_not_come_back(rig):
+    """The other server was granted a frame of it, and keeps that when the new one was heard."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    rig.only("north")
+    old = await rig.bravo.send(confirmed=True)
+    unheard = [await rig.craft(rig.bravo) for _ in range(2)]
+    rig.only("west")
+    await rig.bravo.join()
+    rig.slow_store(milliseconds(190), "lns-b")
+    await tell(rig, unheard[0], "north")
+    await rig.wait(milliseconds(50))
+    new = await hear(rig, rig.bravo, "west", confirmed=True)
+    await rig.restore_store("lns-b")
+    await _begin_again(rig)
+    for station in ("north", "west"):
+        await tell(rig, unheard[1], station)
+        await rig.wait(seconds(3))
+    after = await hear(rig, rig.bravo, "north", confirmed=True)
+    for uplink, station in ((first, "west"), (old, "north"), (new, "west"), (after, "north")):
+        rig.expect(uplink, FIRST, first=station)
+    rig.expect(unheard[0], FIRST, first="north")
+    rig.expect(unheard[1], OVER * 2, over=("north", "west"))
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_sessions_that_a_frame_has_ended_are_over_for_good(rig, restarts):
+    """The one in use before, and one that nobody was heard in; the server may have begun again."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    unheard = [await rig.craft(rig.bravo)]
+    await rig.bravo.join()
+    unheard.append(await rig.craft(rig.bravo))
+    await rig.bravo.join()
+    if restarts:
+        await rig.restart_lns(lns="lns-a")
+        await rig.wait(seconds(30))
+    new = await hear(rig, rig.bravo, "west", confirmed=True)
+    await _begin_again(rig)
+    for frame in unheard:
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(3))
+        rig.expect(frame, OVER, over="west")
+    after = await hear(rig, rig.bravo, "north", confirmed=True)
+    for uplink, station in ((first, "west"), (new, "west"), (after, "north")):
+        rig.expect(uplink, FIRST, first=station)
+
+
+async def test_a_join_whose_reply_was_lost_is_accepted_when_it_comes_again(rig):
+    """Its DevNonce is this server's in the store; once it has heard so, it is used for good."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    joining = await rig.craft_join(rig.bravo)
+    rig.slow_store(milliseconds(300), "lns-a")
+    await tell(rig, joining, "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    await tell(rig, joining, "west")
+    await rig.wait(seconds(65))
+    await tell(rig, joining, "west")
+    await rig.wait(seconds(3))
+    await _begin_again(rig)
+    for station in ("west", "north"):
+        await tell(rig, joining, station)
+        await rig.wait(seconds(3))
+    due = NO_JOIN + FIRST + JOINED_ELSEWHERE * 3
+    used = ("west", "west", "north")
+    rig.expect(joining, due, lost="west", first="west", elsewhere=used)
