@@ -752,3 +752,22 @@ async def test_what_is_told_holds_for_what_is_refused_later(rig, refusals):
     await rig.wait(minutes(1))
     for uplinks in (alpha, charlie):
         expect_in_order(rig, uplinks)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("broker", "silent")
+async def test_a_broker_that_answers_nothing_is_left_and_sought_again(rig):
+    """Neither messages nor logins: what it has taken goes out again when it answers."""
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.lose_pubacks()
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.wait(seconds(70))
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.find_broker()
+    await rig.wait(seconds(40))
+    uplinks.append(await delivered(rig))
+    for number, uplink in enumerate((before, *uplinks), 1):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+        rig.expect_upstream(uplink, through="west", sequenceNumber=number)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lns.clock import now_us
 
+_LOGIN_US = 5_100_000  # what a login is waited for, and a moment
 _AT_ONCE = 65_536  # octets
 _CONNECT, _CONNACK, _PUBLISH, _PUBACK = 1, 2, 3, 4
 _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
@@ -404,6 +405,7 @@ class MqttBroker:
         self._is_deaf = False
         self._listener: socket.socket | None = None
         self._clients: dict[Client, str] = {}
+        self._in_vain_us: dict[Client, int] = {}
         self._sessions: dict[str, dict[str, int]] = {}
 
     def listen(self) -> None:
@@ -466,6 +468,8 @@ class MqttBroker:
         is_known = kept is not None and not login.begins_anew
         client.filters = kept if kept is not None and is_known else {}
         self._clients[client] = login.client
+        if self.is_mute:
+            self._in_vain_us[client] = now_us()
         self.connections += 1
         self.well_since_us = None if self.is_mute else now_us()
         self.greeted(client)
@@ -490,12 +494,22 @@ class MqttBroker:
         """A connection is over."""
         if client in self._clients:
             del self._clients[client]
+            self._look_at_login(client)
             client.leave()
             if client.login.session_s:
                 self._sessions[client.login.client] = client.filters
             self.left_by(client)
             self.lost_us = now_us()
             self.well_since_us = self.well_since_us if self._clients else None
+
+    def _look_at_login(self, client: Client) -> None:
+        """Nobody waits for long until a broker answers that says nothing."""
+        since_us = self._in_vain_us.pop(client, None)
+        if since_us is not None and (waited_us := now_us() - since_us) > _LOGIN_US:
+            self.wrong(
+                f"{client.login.client}: expected {_LOGIN_US} us at most after a login that"
+                f" nobody answers until it leaves, observed {waited_us}"
+            )
 
     def _is_early(self, client: Client) -> bool:
         """Whether a client that leaves was answered, so lately that it has to wait for more."""

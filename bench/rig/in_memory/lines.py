@@ -1,5 +1,6 @@
 """What has a consumer of this process done, in a file that lies beside its own?"""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from bench.rig.interfaces import ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us
 from lns.delivery import Incoming
-from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream
+from lns.delivery.effect import EffectUnavailable, JsonLinesFile, JsonLinesStream, json_lines
 from lns.store.inbox_store import Transaction
 
 
@@ -56,7 +57,7 @@ class Lines:
         if self._elsewhere:
             self._lines = JsonLinesStream(self.path.open("ab", buffering=0), owned=True)
         else:
-            self._lines = JsonLinesFile(self.path)
+            self._lines = json_lines(str(self.path), sys.stdout.buffer)
 
     def give_up(self) -> None:
         """The consumer is gone, and with it what it had opened."""
