@@ -63,9 +63,9 @@ from bench.cli.run import (
 )
 from bench.device.dialects import serial_ports
 from bench.explore.explore import Explored, Order, exploring
-from bench.host.beside import beside
+from bench.host.fork_server import beside
 from bench.host.program import HostError
-from bench.lab.inventory.entries import Inventory, NoSuchPart
+from bench.lab.inventory import Inventory, NoSuchPart
 from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
 from bench.night.memory import sick_parts

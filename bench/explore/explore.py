@@ -34,7 +34,7 @@ from bench.explore.trace import (
     Trace,
     UpstreamDisturbed,
 )
-from bench.host.beside import beside, leave_ctrl_c
+from bench.host.fork_server import beside, leave_ctrl_c
 
 TOGETHER_US = 10 * SECOND_US
 LATE_US = SECOND_US
@@ -276,7 +276,7 @@ def explore(order: Order, progress: Callable[[str, int, int], None]) -> Explored
 
 @contextmanager
 def exploring(order: Order) -> Iterator[Callable[[], Explored]]:
-    """Explore meanwhile, as `bench.host.beside` does it.
+    """Explore meanwhile, as `bench.host.fork_server` does it.
 
     It takes what the others leave of the processors: a night is no longer for it.
     """

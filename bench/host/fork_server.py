@@ -3,7 +3,8 @@
 `python -m lns` takes half a second of a processor before its first own line, and a run on real
 wires starts it a hundred times. A fork server has imported what it needs; each program is a fork of
 it, which then does just what `python -m` does. What comes of that is a process like any other, and
-a child of the bench: it has files, a number and an end of its own.
+a child of the bench: it has files, a number and an end of its own. What is to be worked out beside
+this process has one of its own as well (`beside`).
 """
 
 import asyncio
@@ -17,16 +18,20 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from bench.host.program import HostError, Process, Program
 
 START_S = 60
 _REQUEST_BYTES, _ANSWER_BYTES = 1 << 17, 64
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
+T = TypeVar("T")
 
 
 class ForkServer(Program):
@@ -156,12 +161,43 @@ def _prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
+@contextmanager
+def beside(work: Callable[..., T], *arguments: object) -> Iterator[Callable[[], T]]:
+    """Let `work` be done meanwhile, in a process of its own, which ends with the block.
+
+    What is handed out waits for what comes of it; EOFError where that process has died. Ctrl-C is
+    not for it: it is ended by SIGTERM.
+    """
+    context = get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_work_into, args=(theirs, work, arguments), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        yield ours.recv
+    finally:
+        process.terminate()
+        process.join()
+        ours.close()
+
+
+def _work_into(result: Connection, work: Callable[..., Any], arguments: tuple[object, ...]) -> None:
+    leave_ctrl_c()
+    with suppress(KeyboardInterrupt):  # where the work takes SIGTERM for one
+        result.send(work(*arguments))
+
+
+def leave_ctrl_c() -> None:
+    """Whoever waits for this process ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 # --- in the process of the fork server, and in its forks ----------------------------------------
 
 
 def main(handle: int, modules: Sequence[str]) -> None:
     """Import these, say so, and start what is asked for until nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the bench, not with one run
+    leave_ctrl_c()  # it ends with the bench, not with one run
     for module in modules:
         import_module(module)
         if module.endswith(".__main__"):
