@@ -1,17 +1,38 @@
-"""What is a consumer's way from the broker, with the real subscription on a socket?"""
+"""What lies around a consumer: its way from the broker, and where its effects come to lie?
 
-from collections import deque
+The real subscription on a socket; a file beside its own, or topics on which it publishes once more.
+"""
+
+import sys
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
+from sqlite3 import connect
 
+from bench.capture import Record
 from bench.chance import stream
+from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.in_memory.application import MemoryBroker
+from bench.rig.interfaces import ConsumerSettings
+from bench.verdict.wire import json_of
 from bench.virtual.mqtt_broker import Client, Login, MqttBroker, Published
+from lns.clock import now_us
+from lns.delivery import Incoming
 from lns.delivery.detectors import TOPIC, topic_of
+from lns.delivery.effect import (
+    EffectUnavailable,
+    JsonLinesFile,
+    JsonLinesStream,
+    Republishing,
+    json_lines,
+)
+from lns.delivery.inbox import Accepted, Event
+from lns.delivery.mqtt_sender import MqttSender
 from lns.delivery.mqtt_session import Broker
 from lns.delivery.subscription import Delivery, HeldSubscription
+from lns.store.inbox_store import SqliteInboxStore, Transaction
 
 _TOPIC = "lorawan/+/+/up"
 _HELD_MAX, _KEEP_ALIVE_S, _SESSION_S, _PACKET_BYTES_MAX = 200, 30, 86_400, 1 << 20
@@ -185,3 +206,219 @@ class ConsumerWire:
 
     def _wrong(self, due: object, observed: object) -> None:
         self._found(f"{self._name}: expected {due}, observed {observed}")
+
+
+class Refused(Exception):
+    """The application cannot have this message."""
+
+
+class Lines:
+    """The effect: a line of JSON in a file for each message, written to the capture once it stays.
+
+    What a kill took back is cut off, unless the file is `elsewhere`: a pipe, which keeps all that
+    it was given. Messages whose id begins with what the effect `refuses` fail, the first `refusals`
+    times (None: always).
+    """
+
+    def __init__(
+        self,
+        settings: ConsumerSettings,
+        folder: Path,
+        record: Record,
+        crashes: Callable[[str], None],
+        books: ConsumerBooks,
+        found: Callable[[str], None],
+        kept: Callable[[], None],
+    ) -> None:
+        self._kept = kept
+        self._name = settings.name
+        self._books = books
+        self._found = found
+        self._record = record
+        self._crashes = crashes
+        self._refuses = settings.refuses
+        self._refusals = settings.refusals
+        self._elsewhere = settings.elsewhere
+        self.path = folder / f"{settings.name}.jsonl"
+        self._told_octets = 0
+        self._had = 0
+        self.room: int | None = None
+        self._lines: JsonLinesFile | JsonLinesStream
+
+    def begin(self) -> None:
+        """Open the file, as a consumer does that starts."""
+        self._had = 0
+        if self._elsewhere:
+            self._lines = JsonLinesStream(self.path.open("ab", buffering=0), owned=True)
+        else:
+            self._lines = json_lines(str(self.path), sys.stdout.buffer)
+
+    def give_up(self) -> None:
+        """The consumer is gone, and with it what it had opened."""
+        self._lines.close()
+
+    def open(self, transaction: Transaction) -> None:
+        """What was never kept is no more in the file; EffectUnavailable."""
+        self._lines.open(transaction)
+        self._look("when it is opened")
+
+    def handle(self, message: Incoming, transaction: Transaction) -> None:
+        """Have one more line; EffectUnavailable while there is no room."""
+        self._crashes("effect")
+        for text in self._books.tried(self._name, message.channel, message.message_id, now_us()):
+            self._found(text)
+        if self.room is not None and self._had >= self.room:
+            self._books.unavailable(self._name, now_us())
+            raise EffectUnavailable("the application has no room")
+        refuses = self._refuses is not None and message.message_id.startswith(self._refuses)
+        if refuses and self._refusals != 0:
+            if self._refusals is not None:
+                self._refusals -= 1
+            self._books.failed(self._name, message.channel, message.message_id, now_us())
+            raise Refused(refusal(message.message_id))
+        self._lines.handle(message, transaction)
+        self._had += 1
+
+    def flush(self, transaction: Transaction) -> None:
+        """The lines are in the file."""
+        self._lines.flush(transaction)
+        if self._elsewhere:
+            self._tell()
+        if self._had:
+            self._crashes("commit")
+
+    def end(self, *, kept: bool) -> None:
+        """Keep the lines or none of them."""
+        self._lines.end(kept=kept)
+        if self._had and not kept:
+            self._found(f"{self._name}: {self._had} effects were had and are not kept")
+        if self.room is not None:
+            self.room -= self._had
+        self._had = 0
+        if kept:
+            self._tell()
+            self._kept()
+
+    def _tell(self) -> None:
+        """Write down the lines that are new."""
+        octets = self.path.read_bytes()[self._told_octets :]
+        self._told_octets += len(octets)
+        for text in octets.splitlines():
+            line = json_of(text.decode(errors="replace")) or {}
+            self._books.had(self._name, line)
+            fields = {"consumer": self._name, "channel": line.get("channel", "")}
+            fields |= {"message_id": line.get("messageId", ""), "position": line.get("position")}
+            self._record("application", "application.effect", fields)
+
+    def look_at_the_end(self) -> None:
+        """Nothing has become of the file but what was told."""
+        if self.path.exists():
+            self._look("in the end")
+
+    def _look(self, when: str) -> None:
+        octets = self.path.stat().st_size
+        if octets != self._told_octets:
+            due = self._told_octets
+            self._found(f"{self._name}: effects {when}: expected {due} octets, observed {octets}")
+
+
+_PREFIX = "once/more"
+_REMOVED_US = 100_000
+Said = tuple[Published, dict[str, object]]
+
+
+class Relay:
+    """The effect: each message on another topic, where the application takes it once.
+
+    Finds what is wrong with what arrives there: it is what the consumer was brought, of each topic
+    in order, and comes a second time only where its acknowledgement was lost. At most `room`
+    messages wait for that.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        seed: int,
+        folder: Path,
+        room: int,
+        record: Record,
+        found: Callable[[str], None],
+    ) -> None:
+        self._name, self._client_id = name, f"{name.replace(' ', '-')}-out"
+        self._chance = stream(seed, name, "relay")
+        self._room, self._record, self._found = room, record, found
+        self._broker = MqttBroker(folder / "relay", self._take, found)
+        self._brought: defaultdict[tuple[str, str], deque[bytes]] = defaultdict(deque)
+        self._owed: defaultdict[str, deque[Said]] = defaultdict(deque)
+        self._taken_us: dict[Published, int] = {}
+        self.start()
+
+    def effect(self, store: SqliteInboxStore) -> Republishing:
+        """What a consumer that starts has its messages done by."""
+        self._file = store.path
+        return Republishing(store, _PREFIX, messages_max=self._room)
+
+    @asynccontextmanager
+    async def open(self, effect: Republishing) -> AsyncIterator[None]:
+        """Send what waits, as a consumer does as long as it runs."""
+        there = Broker(str(self._broker.path), 1)
+        sender = MqttSender(there, effect, client_id=self._client_id, chance=self._chance)
+        async with sender:
+            effect.look = sender.look
+            yield
+
+    def brought(self, topic: str, message_id: object, payload: bytes) -> None:
+        """The consumer is brought a message."""
+        self._brought[topic, str(message_id)].append(payload)
+
+    def told(self, event: Event) -> None:
+        """The consumer has decided: what it accepts is owed to the application from now on."""
+        if not isinstance(event, Accepted):
+            return
+        payload = self._brought.pop((event.channel, event.message_id), deque([b""]))[0]
+        properties = {
+            "messageId": event.message_id,
+            "removeDuplicatesKey": event.key or event.message_id,
+            "partitionKey": event.partition_key,
+            "sequenceNumber": str(event.sequence_number or 0),
+        }
+        topic = f"{_PREFIX}/{event.channel}"
+        due = Published(self._client_id, topic, payload, tuple(properties.items()), False, False)
+        fields: dict[str, object] = {"consumer": self._name, "channel": event.channel}
+        fields |= {"message_id": event.message_id, "position": event.position}
+        self._owed[topic].append((due, fields))
+        if self._owing > self._room:
+            self._wrong(f"at most {self._room} messages that wait", self._owing)
+
+    def stop(self) -> None:
+        """The broker is away, until `start`."""
+        self._broker.go()
+
+    def start(self) -> None:
+        self._broker.listen()
+
+    def end(self) -> None:
+        """The case is over, and the consumer has ended."""
+        with closing(connect(self._file)) as db:
+            [count] = db.execute("SELECT count(*) FROM inbox_republished").fetchone()
+        if count != self._owing:
+            self._wrong(f"{self._owing} messages in the file in the end", count)
+        self._broker.go()
+
+    @property
+    def _owing(self) -> int:
+        return sum(map(len, self._owed.values()))
+
+    def _take(self, message: Published) -> None:
+        owed = self._owed[message.topic]
+        if owed and owed[0][0] == message:
+            _, fields = owed.popleft()
+            self._taken_us[message] = now_us()
+            self._record("application", "application.effect", fields)
+        elif message not in self._taken_us:
+            self._wrong(owed[0][0] if owed else f"nothing on {message.topic}", message)
+        elif self._broker.lost_us - self._taken_us[message] > _REMOVED_US:
+            self._wrong(f"{dict(message.properties)} once, as it was acknowledged", "it again")
+
+    def _wrong(self, due: object, observed: object) -> None:
+        self._found(f"{self._name}: published once more: expected {due}, observed {observed}")

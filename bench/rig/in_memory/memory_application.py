@@ -15,15 +15,12 @@ from msgspec.structs import replace
 from bench.clock import until
 from bench.host.program import ConsumerDied
 from bench.inspection import consumer
-from bench.inspection.brought import Brought
-from bench.inspection.consumer import ConsumerBooks, Rules
+from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
-from bench.rig.in_memory.consumer_wire import ConsumerWire
+from bench.rig.in_memory.consumer_wire import ConsumerWire, Lines, Relay
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.inbox_wire import InboxWire
-from bench.rig.in_memory.lines import Lines
-from bench.rig.in_memory.republished import Relay
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer, ConsumerSettings
 from bench.verdict.wire import json_of

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from bench.inspection.brought import Brought
+from bench.inspection.consumer import Brought
 from lns.delivery import Incoming
 
 DEEP = b'{"messageId": "a", "n": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"

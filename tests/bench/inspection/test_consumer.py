@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.inspection.brought import Brought
-from bench.inspection.consumer import ConsumerBooks, Rules, found, refusal
+from bench.inspection.consumer import Brought, ConsumerBooks, Rules, found, refusal
 from bench.verdict.owner import Owner
 from lns.delivery import Incoming
 from lns.delivery.detectors import (
