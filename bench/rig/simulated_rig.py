@@ -18,11 +18,9 @@ from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.in_memory.disk_outbox import DiskOutbox
-from bench.rig.in_memory.disk_store import DiskStore
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
-from bench.rig.in_memory.real_redis import there_is_one
-from bench.rig.in_memory.shared_store import SharedStore
+from bench.rig.in_memory.shared_store import DiskStore, RealRedis, SharedStore, there_is_one
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,

@@ -27,7 +27,7 @@ from bench.certificates import (
 from bench.host.lns_process import alive, toml_text
 from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.disk_store import configuration_in
+from bench.rig.in_memory.shared_store import configuration_in
 from bench.sockets import LATENCY_US
 from bench.station.web_socket import (
     StationTls,

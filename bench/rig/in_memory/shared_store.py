@@ -1,16 +1,360 @@
-"""What do the network servers of one process share?"""
+"""Where do the network servers of one process keep what they know?
 
-from typing import TypeVar
+In memory, which they share; one that is alone in a file; or in a real Redis.
+"""
 
+import asyncio
+import atexit
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from shutil import rmtree
+from sqlite3 import Connection
+from threading import Event
+from typing import Protocol, TypeVar
+from weakref import finalize
+
+from bench.host.lns_process import toml_text, valkey_program
+from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
 from bench.inspection.kept import Kept
-from bench.rig.in_memory.disk_store import DiskStore
-from bench.rig.in_memory.real_redis import RealRedis
+from bench.rig.in_memory.disk_outbox import new_folder, seize
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
+from lns.config import Config, ConfigError, load
+from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
+from lns.store.inbox_redis import RedisInboxStore
 from lns.store.memory import MemoryClaims, MemoryStore
+from lns.store.redis import RedisStore
+from lns.store.redis_claims import RedisClaims
+from lns.store.redis_wire import RedisServer
 from lns.store.sqlite import SqliteStore
+
+_FIRST_PORT = 6379
+_STARTS_WITHIN_S = 10
+_READ_BYTES = 1 << 16
+_EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
+    if redis.call('PTTL', key) >= 0 then redis.call('DEL', key) end
+end"""
+_READONLY = b"-READONLY You can't write against a read only replica.\r\n"
+_QUIET = ("--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "")
+
+
+class SlowWire(Protocol):
+    """What is known of the wire between a server and its store."""
+
+    @property
+    def is_cut(self) -> bool: ...
+
+    @property
+    def delay_us(self) -> int: ...
+
+
+def end_of(octets: bytes | bytearray, at: int = 0) -> int | None:
+    """Where one request or reply of RESP2 ends that begins here; None where it is not whole.
+
+    Source: the Redis serialization protocol specification, version 2.
+    """
+    head = octets.find(b"\r\n", at)
+    if head < 0:
+        return None
+    kind, said = octets[at : at + 1], octets[at + 1 : head]
+    after = head + 2
+    if kind == b"$" and int(said) >= 0:
+        after += int(said) + 2
+    elif kind == b"*":
+        for _ in range(max(0, int(said))):
+            part = end_of(octets, after)
+            if part is None:
+                return None
+            after = part
+    return after if after <= len(octets) else None
+
+
+def there_is_one() -> bool:
+    """Whether this host has the program."""
+    try:
+        valkey_program()
+    except ProgramMissing:
+        return False
+    return True
+
+
+class _Program:
+    """The program of one process, which ends with it, and the line to it."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        folder = new_folder("redis")
+        path = str(folder / "socket")
+        command = [valkey_program(), "--port", "0", "--unixsocket", path, "--dir", str(folder)]
+        said = subprocess.DEVNULL
+        bound = bound_to_this("valkey", [*command, *_QUIET])
+        self._process = subprocess.Popen(
+            bound, stdin=said, stdout=said, stderr=said, start_new_session=True
+        )
+        atexit.register(self.end)
+        self.line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._connect(path)
+        finally:
+            rmtree(folder, ignore_errors=True)
+
+    def _connect(self, path: str) -> None:
+        until = time.monotonic() + _STARTS_WITHIN_S
+        while time.monotonic() < until:
+            with suppress(FileNotFoundError, ConnectionRefusedError):
+                return self.line.connect(path)
+            Event().wait(0.005)  # the clock of the host: the program has no other
+        raise HostError(f"the Redis of the simulated rig does not start in {_STARTS_WITHIN_S} s")
+
+    def end(self) -> None:
+        """A process that was forked since has its own."""
+        if os.getpid() == self._owner:
+            self.line.close()
+            self._process.kill()
+            self._process.wait()
+
+
+_programs: dict[int, _Program] = {}
+
+
+def _line() -> socket.socket:
+    process = os.getpid()
+    if process not in _programs:
+        _programs[process] = _Program()
+    return _programs[process].line
+
+
+def exchange(asked: bytes, number: int) -> bytes:
+    """What the program says to so many requests."""
+    line, found, ends = _line(), bytearray(), 0
+    line.sendall(asked)
+    for _ in range(number):
+        while (end := end_of(found, ends)) is None:
+            told = line.recv(_READ_BYTES)
+            if not told:
+                raise HostError("the Redis of the simulated rig has ended")
+            found += told
+        ends = end
+    return bytes(found)
+
+
+def _do(*words: str) -> None:
+    parts = "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
+    exchange(f"*{len(words)}\r\n{parts}".encode(), 1)
+
+
+class _Relay(asyncio.Protocol):
+    """One connection; it is `among` those that are open for as long as it lasts."""
+
+    def __init__(self, wire: SlowWire, among: "set[_Relay]") -> None:
+        self._wire = wire
+        self._open = among
+        self._asked = bytearray()
+        self.is_replica = False
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._open.add(self)
+        if self._wire.is_cut:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._wire.is_cut:
+            return self._transport.abort()
+        self._asked += data
+        whole = number = 0
+        while (end := end_of(self._asked, whole)) is not None:
+            whole, number = end, number + 1
+        if number:
+            asked = bytes(self._asked[:whole])
+            told = _READONLY * number if self.is_replica else exchange(asked, number)
+            del self._asked[:whole]
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._wire.delay_us / 1_000_000, self._tell, told)
+
+    def cut(self) -> None:
+        """End it; what was asked is done, and not answered."""
+        self._transport.abort()
+
+    def _tell(self, told: bytes) -> None:
+        if not self._wire.is_cut:
+            self._transport.write(told)
+
+
+class _Whole:
+    is_cut, delay_us = False, 0
+
+
+class RealRedis:
+    """The Redis of one case, empty at first."""
+
+    def __init__(self, *, retention_us: int) -> None:
+        self._retention_us = retention_us
+        self._ports: dict[str, int] = {}
+        self._listeners: list[asyncio.AbstractServer] = []
+        self._relays: set[_Relay] = set()
+        self.empty()
+
+    def empty(self) -> None:
+        """Let it know nothing."""
+        _do("FLUSHALL")
+
+    def restart(self) -> None:
+        """Let every connection end, and know no script any more; keys stay."""
+        for relay in list(self._relays):
+            relay.cut()
+        self._forget_scripts()
+
+    def disturb(self, how: str) -> None:
+        """Let it "fail over", "forget scripts" or "let expire" what would some day; the rest stays.
+
+        After a failover every connection is to a replica, which refuses each command, and who
+        connects anew reaches the master, which knows no script.
+        """
+        if how == "let expire":
+            _do("EVAL", _EXPIRE, "0")
+        if how == "fail over":
+            for relay in self._relays:
+                relay.is_replica = True
+        self._forget_scripts()
+
+    def _forget_scripts(self) -> None:
+        _do("SCRIPT", "FLUSH")
+
+    async def open(
+        self, lns: str, devices: Sequence[Eui], wire: SlowWire, stack: AsyncExitStack
+    ) -> tuple[RedisStore, RedisClaims]:
+        """Sessions and claims as one server has them, until the stack is left."""
+        server = await self._server(lns, wire)
+        store = await stack.enter_async_context(RedisStore(server, lns, devices))
+        claims = RedisClaims(server, retention_us=self._retention_us)
+        return store, await stack.enter_async_context(claims)
+
+    async def inbox(
+        self, name: str, consumer: str, *, entries_max: int, wire: SlowWire | None = None
+    ) -> RedisInboxStore:
+        """An inbox as one of its consumers has it."""
+        server = await self._server(f"consumer {consumer}", wire or _Whole())
+        return RedisInboxStore(
+            server, name, consumer=consumer, entries_max=entries_max, now_us=now_us
+        )
+
+    async def claim(self, bid: Bid) -> None:
+        """Claim a frame for nobody who runs."""
+        async with RedisClaims(await self._server("", _Whole())) as claims:
+            await claims.claim(bid)
+
+    def end(self) -> None:
+        """Nobody listens any more."""
+        for listener in self._listeners:
+            listener.close()
+
+    async def _server(self, lns: str, wire: SlowWire) -> RedisServer:
+        port = self._ports.get(lns)
+        if port is None:
+            port = self._ports[lns] = _FIRST_PORT + len(self._ports)
+            loop = asyncio.get_running_loop()
+            listener = await loop.create_server(lambda: _Relay(wire, self._relays), LOOPBACK, port)
+            self._listeners.append(listener)
+        return RedisServer(host=LOOPBACK, port=port)
+
+
+class ToldStore(SqliteStore):
+    """A file that tells of each write as soon as it is on the disk."""
+
+    def __init__(self, path: Path, wrote: Callable[[], None]) -> None:
+        super().__init__(path)
+        self._wrote = wrote
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        await super().keep_sessions(dev_eui, sessions)
+        self._wrote()
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        kept = await super().keep_join(dev_eui, dev_nonce, sessions)
+        self._wrote()
+        return kept
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        join_nonce = await super().next_join_nonce(dev_eui, least)
+        self._wrote()
+        return join_nonce
+
+
+def configuration_in(file: Path) -> Config:
+    """What a server reads of its configuration; ConfigError names files, and no folder."""
+    try:
+        return load(file)
+    except ConfigError as error:  # the folder has another name in each run
+        raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
+
+
+class DiskStore:
+    """The file of one server, which outlives it; whoever opens it reads what is there."""
+
+    def __init__(self) -> None:
+        folder = new_folder("store")
+        self._path = folder / "sessions"
+        self._full: Connection | None = None
+        self._writes_left = 0
+        self._opened = [ToldStore(self._path, self._count)]
+        self.end = finalize(self, _remove, folder, self._opened)
+        """Removes it all; so does whoever forgets it."""
+
+    @property
+    def newest(self) -> SqliteStore:
+        """The store of the server that runs."""
+        return self._opened[0]
+
+    def open(self) -> SqliteStore:
+        """A store of what the file has by now; the one before it takes nothing more."""
+        self.newest.close()
+        self._opened[0] = ToldStore(self._path, self._count)
+        return self.newest
+
+    def configured(
+        self, settings: Mapping[str, object], devices: Sequence[Mapping[str, object]]
+    ) -> Config:
+        """What a server reads of its configuration; ConfigError names files, and no folder."""
+        lns = self._path.with_name("lns.toml")
+        lns.write_text(toml_text(settings), "utf-8")
+        lns.with_name("devices.toml").write_text(toml_text({"device": devices}), "utf-8")
+        return configuration_in(lns)
+
+    def fill(self, after: int = 0) -> None:
+        """Let nothing more be written than so many writes, until `free`."""
+        self._writes_left = after
+        if not after:
+            self._full = seize(self._path)
+
+    def _count(self) -> None:
+        if self._writes_left:
+            self._writes_left -= 1
+            if not self._writes_left:
+                self.fill()
+
+    def free(self) -> None:
+        if self._full is not None:
+            self._full.close()
+            self._full = None
+
+
+def _remove(folder: Path, opened: list[ToldStore]) -> None:
+    opened[0].close()
+    rmtree(folder, ignore_errors=True)
+
 
 T = TypeVar("T")
 

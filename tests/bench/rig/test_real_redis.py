@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from bench import clock
-from bench.rig.in_memory.real_redis import RealRedis, end_of, exchange
+from bench.rig.in_memory.shared_store import RealRedis, end_of, exchange
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2
 from lns.lorawan.identifiers import Mic, dev_addr, eui
