@@ -26,7 +26,7 @@ from bench.lab.basicstation_host import (
     restart_words,
     shell_of,
 )
-from bench.lab.inventory.entries import Inventory
+from bench.lab.inventory import Inventory
 from bench.lab.inventory.sections import (
     BOARDS,
     Certainty,

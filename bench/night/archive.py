@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from bench.capture.reading import CAPTURE, COMPRESSED
 from bench.capture.run_folder import replace, replacing
-from bench.lab.inventory.entries import ReportTo
+from bench.lab.inventory import ReportTo
 from lns.clock import utc_of_this_host
 from lns.delivery.mqtt_session import BrokerLost, broker, post
 from lns.server.address import without_login

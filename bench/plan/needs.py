@@ -17,7 +17,7 @@ import msgspec
 
 from bench.device.dialects import dialect_of
 from bench.device.interfaces import Traits
-from bench.lab.inventory.entries import Inventory
+from bench.lab.inventory import Inventory
 
 # Found by playing the case on the simulated rig (`bench.run.simulated`); pure values, as JSON and
 # back.

@@ -21,8 +21,7 @@ import pytest
 from bench.capture.run_folder import Ending, Origin
 from bench.chance import stream
 from bench.host.program import HostError
-from bench.lab.inventory import Inventory, InventoryError, load
-from bench.lab.inventory.entries import NoSuchPart
+from bench.lab.inventory import Inventory, InventoryError, NoSuchPart, load
 from bench.run.attempts import Play
 from bench.run.run_record import RunRecord, RunSettings
 from bench.verdict.case import Result, Title, Verdict

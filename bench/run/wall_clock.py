@@ -18,8 +18,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from bench.device.serial_line import LineLost
 from bench.host.program import HostError
-from bench.lab.inventory import BenchLock, LockHeld
-from bench.lab.inventory.entries import Inventory
+from bench.lab.inventory import BenchLock, Inventory, LockHeld
 from bench.plan import schedule
 from bench.plan.needs import PlannedCase, PlannedDevice, abilities_of, lacking
 from bench.rig.hardware_rig import CAPABILITIES, hardware_rig

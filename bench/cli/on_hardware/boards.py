@@ -47,8 +47,7 @@ from bench.device.interfaces import (
 )
 from bench.device.raw_radio import NotPermitted, insist_on_permission
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
-from bench.lab.inventory import Inventory
-from bench.lab.inventory.entries import DeviceEntry, PortMissing, Radio, port_of
+from bench.lab.inventory import DeviceEntry, Inventory, PortMissing, Radio, port_of
 from bench.rig.on_hardware.lab_board import Secrets, secrets_of
 from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.lorawan.crypto import SessionKeys

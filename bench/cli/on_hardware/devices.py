@@ -16,8 +16,7 @@ from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, answer, facts_
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.lns_process import toml_text
-from bench.lab.inventory import Inventory, owner_of
-from bench.lab.inventory.entries import Radio
+from bench.lab.inventory import Inventory, Radio, owner_of
 from lns.lorawan.identifiers import Eui
 
 VERBS = {"provision": boards.provision, "reset": boards.reset, "replay": boards.replay}

@@ -21,7 +21,7 @@ from bench.cli.output import (
 from bench.cli.progress import Span, print_styled
 from bench.doctor import Places, conclusion, diagnosis
 from bench.doctor.installed import Check, Purpose, State, works
-from bench.lab.inventory.entries import Inventory
+from bench.lab.inventory import Inventory
 from bench.night.memory import note_well, sick_parts
 
 EXAMPLES = ("lorabench doctor", "lorabench doctor --json", "lorabench doctor --bench bench.toml")

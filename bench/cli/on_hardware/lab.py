@@ -32,8 +32,16 @@ from bench.device.at_session import AtSession, Console, Grammar, is_about_a_key,
 from bench.device.dialects import UsbPort, dialect_of, line_for, serial_ports
 from bench.device.interfaces import CommandRefused, DeviceRestarted, DeviceSilent
 from bench.device.serial_line import LineLost, PortUnavailable
-from bench.lab.inventory import BenchLock, Inventory, InventoryError, LockHeld, load
-from bench.lab.inventory.entries import PortMissing, Radio, port_of
+from bench.lab.inventory import (
+    BenchLock,
+    Inventory,
+    InventoryError,
+    LockHeld,
+    PortMissing,
+    Radio,
+    load,
+    port_of,
+)
 from bench.lab.inventory.sections import PowerSection
 from bench.lab.power import PowerFailed, PowerSwitch, power_switch
 

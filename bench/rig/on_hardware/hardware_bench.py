@@ -16,7 +16,7 @@ from bench.device.raw_radio import Replayer
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.host.program import HostError
 from bench.lab.basicstation_host import restart_gateway
-from bench.lab.inventory.entries import DeviceEntry, Inventory, PortMissing, Radio, port_of
+from bench.lab.inventory import DeviceEntry, Inventory, PortMissing, Radio, port_of
 from bench.lab.inventory.sections import GatewaySection
 from bench.lab.power import PowerFailed, PowerSwitch, attenuate, power_switch
 from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field

@@ -25,7 +25,7 @@ from bench.device.interfaces import (
     WrongDevice,
 )
 from bench.device.serial_line import LineLost, PortUnavailable
-from bench.lab.inventory.entries import DeviceEntry
+from bench.lab.inventory import DeviceEntry
 from bench.lab.inventory.sections import LimitsSection
 from bench.lab.power import PowerSwitch
 from bench.lab.regulation import check_eirp, check_region

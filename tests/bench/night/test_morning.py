@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.lab.inventory import load
-from bench.lab.inventory.entries import Inventory, NoSuchPart
+from bench.lab.inventory import Inventory, NoSuchPart, load
 from bench.night.memory import SEEN_WELL, note_well, remembered, sick_parts
 from bench.night.morning import Known, Night, gate, with_known
 from bench.night.series import State

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.program import free_port
-from bench.lab.inventory.entries import ReportTo
+from bench.lab.inventory import ReportTo
 from bench.night.archive import publish
 from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import Subscription

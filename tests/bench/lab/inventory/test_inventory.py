@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.lab.inventory import InventoryError, load
-from bench.lab.inventory.entries import PortMissing, Radio, port_of
+from bench.lab.inventory import InventoryError, PortMissing, Radio, load, port_of
 from bench.lab.inventory.sections import (
     BOARDS,
     KEYS,
