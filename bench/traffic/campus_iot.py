@@ -21,7 +21,7 @@ The server begins with the counter before the first one of the session.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -42,7 +42,7 @@ from bench.traffic.recording import (
     TrafficError,
     TrafficFile,
     Uplink,
-    observed,
+    uplink_of,
 )
 from lns.clock import since_1970_us
 from lns.lorawan.crypto import SessionKeys
@@ -154,18 +154,13 @@ class _Reader:
             payload=bytes.fromhex(record.data or ""),
             adr=record.adr,
         )
-        return Uplink(
+        uplink = uplink_of(phy, dr=record.tx_info.dr, freq_hz=record.tx_info.freq_hz)
+        return replace(
+            uplink,
             at_us=at_us,
-            phy=phy,
-            frame_id=observed(phy).frame_id,
             dev_eui=session.device.dev_eui,
-            dr=record.tx_info.dr,
-            freq_hz=record.tx_info.freq_hz,
             hearings=tuple(self._hearings(record, at_us)),
-            f_cnt=record.f_cnt,
-            f_port=record.f_port,
-            confirmed=record.confirmed,
-            wants_answer=record.confirmed,
+            f_cnt=record.f_cnt,  # of 32 bits
         )
 
     def _hearings(self, record: _Record, at_us: int) -> Iterator[Hearing]:

@@ -32,7 +32,8 @@ from bench.traffic.recording import (
     TrafficFile,
     Uplink,
     notice_of,
-    observed,
+    session_eui,
+    uplink_of,
 )
 from lns.clock import since_1970_us
 from lns.lorawan.crypto import SessionKeys
@@ -254,20 +255,11 @@ class _LogReader:
         spec = data_rate(event.datr)
         if spec not in EU868.data_rates:
             raise ValueError(f"{EU868.name} has no data rate {event.datr}")
-        said = observed(phy, plain=bytes.fromhex(event.plain))
-        uplink = Uplink(
-            at_us=0,
-            phy=phy,
-            frame_id=said.frame_id,
-            dev_eui=said.dev_eui or _session_eui(said.dev_addr),
+        uplink = uplink_of(
+            phy,
             dr=EU868.data_rates.index(spec),
             freq_hz=round(event.freq_mhz * _HERTZ),
-            hearings=(),
-            f_cnt=said.f_cnt,
-            f_port=said.f_port,
-            join_eui=said.join_eui,
-            confirmed=said.confirmed,
-            wants_answer=said.wants_answer,
+            plain=bytes.fromhex(event.plain),
             genuine=event.mic_ok,
         )
         return _Heard(uplink, Stamp.of(event.t, event.tmst), event.rssi, event.lsnr)
@@ -276,7 +268,7 @@ class _LogReader:
         for address, keys in self._sessions.items():
             yield Device(
                 name=f"session {address}",
-                dev_eui=_session_eui(address),
+                dev_eui=session_eui(address),
                 activation=Activation.ABP,
                 relaxed_f_cnt=address == PERSONALISED,
                 dev_addr=address,
@@ -314,10 +306,6 @@ def _placed(heard: list[_Heard], posts: dict[Eui, int]) -> tuple[Uplink, ...]:
         )
         placed.append(replace(one.uplink, at_us=at_us, hearings=hearings))
     return tuple(placed)
-
-
-def _session_eui(address: DevAddr) -> Eui:
-    return eui(f"00000000{address}")
 
 
 def _key(text: str) -> bytes:

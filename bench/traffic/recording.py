@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import Eui, eui
+from lns.lorawan.mac_commands import LinkCheckReq, parse_uplink
 from lns.uplink.registry import EndDevice, LoRaWanVersion
 
 SAINT_EYNARD = (
@@ -53,60 +54,6 @@ def notice_of(repository: str, licence: str) -> str:
     return f"Traffic of {': '.join(said)}" if said else ""
 
 
-NOBODY = DevAddr("00000000")
-_LINK_CHECK_REQ = 0x02
-# Octets that follow each command of a device (LoRaWAN 1.0.x, 5); any other ends the list.
-_COMMAND_BYTES = {0x02: 0, 0x03: 1, 0x04: 0, 0x05: 1, 0x06: 2, 0x07: 1, 0x08: 0, 0x09: 0}
-_COMMAND_BYTES |= {0x0A: 0, 0x0B: 1, 0x0D: 0}
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """A data uplink (`dev_addr`, `f_cnt` as on the wire) or a join request (`dev_eui`)."""
-
-    frame_id: str
-    dev_addr: DevAddr = NOBODY
-    f_cnt: int | None = None
-    f_port: int | None = None
-    confirmed: bool = False
-    wants_answer: bool = True
-    dev_eui: Eui | None = None
-    join_eui: Eui | None = None
-
-
-def observed(phy: bytes, *, plain: bytes = b"") -> Observed:
-    """What an uplink says; ValueError for bytes that no station passes on.
-
-    `plain` is FRMPayload in clear, needed for the commands of a frame on FPort 0.
-    """
-    try:
-        frame = parse(phy)
-    except MalformedFrame as error:
-        raise ValueError(f"this is no LoRaWAN frame: {error}") from error
-    if isinstance(frame, JoinRequest):
-        return Observed(frame.frame_id, dev_eui=frame.dev_eui, join_eui=frame.join_eui)
-    if not isinstance(frame, Data) or not frame.is_uplink:
-        raise ValueError("this frame is neither a data uplink nor a join request")
-    commands = plain if frame.f_port == 0 else frame.f_opts
-    return Observed(
-        frame_id=frame.frame_id,
-        dev_addr=frame.dev_addr,
-        f_cnt=frame.f_cnt,
-        f_port=frame.f_port,
-        confirmed=frame.confirmed,
-        wants_answer=frame.confirmed or frame.adr_ack_req or _checks_link(commands),
-    )
-
-
-def _checks_link(commands: bytes) -> bool:
-    at = 0
-    while at < len(commands) and commands[at] in _COMMAND_BYTES:
-        if commands[at] == _LINK_CHECK_REQ:
-            return True
-        at += 1 + _COMMAND_BYTES[commands[at]]
-    return False
-
-
 class TrafficError(ValueError):
     """Traffic that cannot be used: which file, where in it, and what is wrong there."""
 
@@ -148,6 +95,39 @@ class Uplink:
     confirmed: bool = False
     wants_answer: bool = False
     genuine: bool = True
+
+
+def uplink_of(
+    phy: bytes, *, dr: int, freq_hz: int, plain: bytes = b"", genuine: bool = True
+) -> Uplink:
+    """What an uplink says, heard by nobody yet; ValueError for bytes that no station passes on.
+
+    `plain` is FRMPayload in clear, needed for the commands of a frame on FPort 0.
+    """
+    try:
+        frame = parse(phy)
+    except MalformedFrame as error:
+        raise ValueError(f"this is no LoRaWAN frame: {error}") from error
+    if isinstance(frame, JoinRequest):
+        return Uplink(
+            0, phy, frame.frame_id, frame.dev_eui, dr, freq_hz, (), None,
+            join_eui=frame.join_eui, wants_answer=True, genuine=genuine,
+        )  # fmt: skip
+    if not isinstance(frame, Data) or not frame.is_uplink:
+        raise ValueError("this frame is neither a data uplink nor a join request")
+    commands = parse_uplink(plain if frame.f_port == 0 else frame.f_opts)
+    return Uplink(
+        0, phy, frame.frame_id, session_eui(frame.dev_addr), dr, freq_hz, (), frame.f_cnt,
+        f_port=frame.f_port,
+        confirmed=frame.confirmed,
+        wants_answer=frame.confirmed or frame.adr_ack_req or LinkCheckReq() in commands,
+        genuine=genuine,
+    )  # fmt: skip
+
+
+def session_eui(address: str) -> Eui:
+    """The DevEUI of a session whose device is not known."""
+    return eui(f"00000000{address}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
