@@ -106,6 +106,7 @@ class AttachedBoard:
             gone=self._gone,
         )
         self._booted: asyncio.Event | None = None
+        self._cycle = MacCycle()
 
     async def __aenter__(self) -> Self:
         self._opened = self._session.opened()
@@ -187,6 +188,15 @@ class AttachedBoard:
                 if wait_us is None or now_us() + wait_us > until_us:
                     raise
             await asyncio.sleep(wait_us / 1_000_000)
+
+    async def _past_cycles(
+        self,
+        carry_out: Callable[[], Awaitable[T]],
+        waits_for: Callable[[CommandRefused], bool],
+    ) -> T:
+        """Carry it out when air and MAC permit; see `_when_permitted` and `MacCycle.past`."""
+        within_us = self._deadlines.transmission_us
+        return await self._when_permitted(lambda: self._cycle.past(carry_out, waits_for, within_us))
 
     def _hear(self, line: Line) -> None:
         if line.kind is LineKind.BOOT and self._booted is not None:

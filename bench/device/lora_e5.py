@@ -9,7 +9,7 @@ order of the lines between them is not sure, and no line says no.
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bench.capture import Record
@@ -22,7 +22,7 @@ from bench.device.at_session import (
     Reply,
     Wire,
 )
-from bench.device.attached import TROUBLES, AttachedBoard, MacCycle, insist_on_identity
+from bench.device.attached import TROUBLES, AttachedBoard, insist_on_identity
 from bench.device.interfaces import (
     Abp,
     Change,
@@ -244,37 +244,25 @@ class LoraE5Settings:
 
         The mode comes first, and ADR before the data rate, which it would not take otherwise.
         """
-        names = []
-        for name, value in (
-            ("MODE", "LWOTAA" if wanted.joins else "LWABP"),
-            ("ADR", "ON" if wanted.adr else "OFF"),
-        ):
-            names += [name] * await self._board.change(f"AT+{name}", value)
+        first, then = _plain(wanted)
+        names = await self._write_plain(first)
         names += await self._write_identity(wanted)
         names += await self._write_data_rate(wanted)
-        for name, value in (
-            ("CLASS", "C" if wanted.class_c else "A"),
-            ("POWER", str(wanted.power_dbm)),
-            ("REPT", "1"),
-            ("RETRY", "1"),
-        ):
-            names += [name] * await self._board.change(f"AT+{name}", value)
+        names += await self._write_plain(then)
         for command in _untold(wanted, self._board.lineage):
             names += [command.removeprefix("AT+").split("=")[0]] * await self._write_once(command)
         return tuple(dict.fromkeys(names))
+
+    async def _write_plain(self, settings: Mapping[str, str]) -> list[str]:
+        board = self._board
+        return [n for n, value in settings.items() if await board.change(f"AT+{n}", value)]
 
     async def missing(self, wanted: DeviceConfig) -> tuple[Change, ...]:
         """Those that `write` would write; what is not told is among them."""
         board = self._board
         identifiers, keys = _identity(wanted)
-        as_written = {
-            "MODE": "LWOTAA" if wanted.joins else "LWABP",
-            "ADR": "ON" if wanted.adr else "OFF",
-            "CLASS": "C" if wanted.class_c else "A",
-            "POWER": str(wanted.power_dbm),
-            "REPT": "1",
-            "RETRY": "1",
-        }
+        first, then = _plain(wanted)
+        as_written = first | then
         found = {name: value_of(await board.ask(f"AT+{name}?")) for name in as_written}
         found |= await board.identifiers()
         due = as_written | identifiers
@@ -348,6 +336,13 @@ class LoraE5Settings:
         return True
 
 
+def _plain(wanted: DeviceConfig) -> tuple[dict[str, str], dict[str, str]]:
+    """What `AT+NAME` asks for and writes: before identity and data rate, and after them."""
+    first = {"MODE": "LWOTAA" if wanted.joins else "LWABP", "ADR": "ON" if wanted.adr else "OFF"}
+    then = {"CLASS": "C" if wanted.class_c else "A", "POWER": str(wanted.power_dbm)}
+    return first, then | {"REPT": "1", "RETRY": "1"}
+
+
 def _identity(wanted: DeviceConfig) -> tuple[dict[str, str], dict[str, bytes]]:
     """Identifiers and keys, by the names that the board has for them."""
     match wanted.activation:
@@ -417,7 +412,6 @@ class LoraE5Device(LoraE5Board):
         self.dev_eui = dev_eui
         self._settings = LoraE5Settings(self)
         self._port: int | None = None
-        self._cycle = MacCycle()
         self._tries: int | None = None
 
     @property
@@ -562,14 +556,7 @@ class LoraE5Device(LoraE5Board):
     async def _message(self, command: str, within_us: int) -> list[str]:
         """What it tells between Start and Done; CommandRefused if there is no Start."""
 
-        async def carry_out() -> list[str]:
-            return await self._cycle.past(
-                lambda: self._told(command, within_us),
-                self._is_still_busy,
-                self._deadlines.transmission_us,
-            )
-
-        return await self._when_permitted(carry_out)
+        return await self._past_cycles(lambda: self._told(command, within_us), self._is_still_busy)
 
     def _is_still_busy(self, refused: CommandRefused) -> bool:
         unheard = self._cycle.is_open and not self._session.is_awaited

@@ -14,7 +14,6 @@ from bench.device.at_session import RUI3, Line, LineKind, Wire, is_about_a_key
 from bench.device.attached import (
     TROUBLES,
     AttachedBoard,
-    MacCycle,
     insist_on_identity,
     restricted_us,
 )
@@ -139,8 +138,7 @@ class Rui3Board(AttachedBoard):
         """Read each, and write only what has another value: flash wears by writing."""
         written = []
         for setting in settings:
-            found = await self._found(setting)
-            if found is not None and not setting.is_met_by(found):
+            if await self._otherwise(setting) is not None:
                 await self.write(setting.name, setting.value)
                 written.append(setting)
         return written
@@ -148,8 +146,8 @@ class Rui3Board(AttachedBoard):
     async def read_back(self, settings: Iterable[Setting]) -> None:
         """NotAsWritten for the first that has another value."""
         for setting in settings:
-            found = await self._found(setting)
-            if found is not None and not setting.is_met_by(found):
+            found = await self._otherwise(setting)
+            if found is not None:
                 difference = f"reads {found}, not {setting.value}"
                 if is_about_a_key(setting.name):
                     difference = "reads otherwise than it was written"
@@ -192,9 +190,11 @@ class Rui3Board(AttachedBoard):
             with self._boot_expected():
                 await self.returned(boot_us)
 
-    async def _found(self, setting: Setting) -> str | None:
+    async def _otherwise(self, setting: Setting) -> str | None:
+        """The value of a setting, where it is another one than it must be."""
         ask = self.ask_if_known if setting.optional else self.ask
-        return await ask(setting.name)
+        found = await ask(setting.name)
+        return None if found is None or setting.is_met_by(found) else found
 
 
 _TXP_STEP_DB = 2
@@ -307,7 +307,6 @@ class Rui3Device(Rui3Board):
     ) -> None:
         super().__init__(name, line, record, dev_eui=dev_eui, deadlines=deadlines)
         self.dev_eui = dev_eui
-        self._cycle = MacCycle()
         self._sends_unasked = False
         self._confirming: bool | None = None
         self._joins: bool | None = None
@@ -364,13 +363,13 @@ class Rui3Device(Rui3Board):
         mode = await self.ask("AT+NWM")
         if mode != _LORAWAN:
             return (Change("NWM", mode, _LORAWAN),)
-        found = [(setting, await self._found(setting)) for setting in settings_of(wanted)]
+        found = [(setting, await self._otherwise(setting)) for setting in settings_of(wanted)]
         return tuple(
             Change(setting.name.removeprefix("AT+"))
             if is_about_a_key(setting.name)
             else Change(setting.name.removeprefix("AT+"), value, setting.value)
             for setting, value in found
-            if value is not None and not setting.is_met_by(value)
+            if value is not None
         )
 
     async def radiation(self) -> Radiation:
@@ -504,14 +503,9 @@ class Rui3Device(Rui3Board):
             waits = self._sends_unasked or unheard
             return waits and "AT_BUSY_ERROR" in said and restricted_us(said) is None
 
-        async def carry_out() -> str:
-            return await self._cycle.past(
-                lambda: self._end_of(command, endings, within_us),
-                is_still_busy,
-                self._deadlines.transmission_us,
-            )
-
-        return await self._when_permitted(carry_out)
+        return await self._past_cycles(
+            lambda: self._end_of(command, endings, within_us), is_still_busy
+        )
 
     async def _end_of(self, command: str, endings: re.Pattern[str], within_us: int) -> str:
         async with self._session.accepted(command, endings) as asked:
