@@ -401,24 +401,19 @@ class Consumption:
         """
         consumer = self._named(name)
         await consumer.until_crashed()
-        had_window = consumer.settings.window_us is not None
-        if window is not None:
-            consumer.settings = replace(consumer.settings, window_us=window)
         before = consumer.settings
-        if partitioned is not None:
-            consumer.settings = replace(consumer.settings, partitioned=partitioned)
-        if sessions is not None:
-            consumer.settings = replace(consumer.settings, sessions=sessions)
-        if sequence is not None:
-            consumer.settings = replace(consumer.settings, sequence=sequence)
+        asked = {"window_us": window, "sequence": sequence}
+        asked |= {"partitioned": partitioned, "sessions": sessions}
+        changes: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+        consumer.settings = replace(before, **changes)
         await consumer.start()
-        if window is not None and not had_window:
+        if window is not None and before.window_us is None:
             raise ConsumerDied(f"consumer {name} compares ids with a store that was made for none")
         for kind, is_so, was_so in (
-            ("partitions", partitioned, before.partitioned),
-            ("sessions", sessions, before.sessions),
+            ("partitions", consumer.settings.partitioned, before.partitioned),
+            ("sessions", consumer.settings.sessions, before.sessions),
         ):
-            if is_so not in (None, was_so):
+            if is_so is not was_so:
                 raise ConsumerDied(f"consumer {name} has {kind} now, or none, and one store")
 
     async def crash_consumer(self, at: str, name: str = CONSUMER) -> None:

@@ -274,16 +274,14 @@ class InjectedFrames:
         port: int | None = 2,
         f_cnt: int | None = None,
         f_opts: bytes = b"",
-        adr: bool = False,
-        adr_ack_req: bool = False,
-        ack: bool = False,
-        class_b: bool = False,
+        **bits: bool,
     ) -> Sent:
         """The next frame of a device, built by the bench; nobody hears it before `say`.
 
         With `f_cnt` one that it sent some time ago, and that somebody recorded. `f_opts`: the MAC
         commands in its header, up to 15 bytes; on port 0 they are its payload. Without a port
-        (None) it has no payload either. `class_b`: it says that it listens to beacons.
+        (None) it has no payload either. `bits` of its FCtrl: `adr`, `adr_ack_req`, `ack`, and
+        `class_b` of who listens to beacons.
         CommandRefused, as of the device itself, where its join was not accepted.
         """
         await self.setup.begin()
@@ -300,10 +298,7 @@ class InjectedFrames:
             payload=payload,
             port=port,
             f_opts=f_opts,
-            adr=adr,
-            adr_ack_req=adr_ack_req,
-            ack=ack,
-            class_b=class_b,
+            **bits,
         )
         self.announce(sent)
         return sent
