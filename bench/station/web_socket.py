@@ -84,6 +84,13 @@ def station_files(folder: Path, category: str = "tc") -> tuple[str, StationTls |
 MESSAGE_BYTES_MAX = 4 << 20
 CLOSING_S = 1
 TEXTS_WAITING_MAX = 256
+_SETTINGS: dict[str, Any] = {
+    "compression": None,
+    "ping_interval": None,
+    "close_timeout": CLOSING_S,
+    "max_size": MESSAGE_BYTES_MAX,
+    "max_queue": TEXTS_WAITING_MAX,
+}
 
 
 class LinkSocket(Connection):
@@ -218,8 +225,6 @@ class WebSocketLink:
         return "the other side closes"
 
 
-__all__ = ["StationRefused", "StationTls", "WebSocketLink", "connect", "discover"]
-
 OPENING_S = 10
 
 
@@ -264,24 +269,19 @@ async def connect(
     uri: str, *, tls: StationTls | None = None, headers: Headers = ()
 ) -> WebSocketLink:
     """One WebSocket to this very URI; LinkClosed with the reason when there is none."""
-    settings: dict[str, Any] = {}
+    settings = _SETTINGS
     if uri.startswith("wss:"):
         if tls is None:
             raise LinkClosed(f"{uri}: a station needs a .trust file for wss://")
-        settings["ssl"] = tls.context
+        settings = {**settings, "ssl": tls.context}
         headers = (*tls.headers, *headers)
     try:
         connection = await _Opening(
             uri,
-            compression=None,
             additional_headers=list(headers),
             user_agent_header=None,
             proxy=None,
             open_timeout=OPENING_S,
-            ping_interval=None,
-            close_timeout=CLOSING_S,
-            max_size=MESSAGE_BYTES_MAX,
-            max_queue=TEXTS_WAITING_MAX,
             create_connection=_ClientSocket,
             **settings,
         )
@@ -349,15 +349,11 @@ class TapServer:
             self._host,
             self._port,
             ssl=self._tls,
-            compression=None,
             process_request=self._refuse,
             server_header=None,
             open_timeout=_OPENING_S,
-            ping_interval=None,
-            close_timeout=CLOSING_S,
-            max_size=MESSAGE_BYTES_MAX,
-            max_queue=TEXTS_WAITING_MAX,
             create_connection=_StationSocket,
+            **_SETTINGS,
         )
 
     async def stop(self) -> None:

@@ -9,6 +9,7 @@ from bench.capture import Record
 from bench.rig.in_memory.disk_outbox import DiskOutbox, Took
 from bench.rig.interfaces import Wire
 from bench.verdict.case import fault_fields
+from bench.virtual.mqtt_broker import MqttBroker
 from lns.clock import now_us
 from lns.delivery.publisher import ForApplication, MemoryUpstream, UpstreamUnavailable
 
@@ -200,14 +201,18 @@ class Outboxes:
         self._away: dict[str, str] = {}
         self._kept: list[_Published] = []
 
+    @property
+    def are_on_disk(self) -> bool:
+        return self._on_disk is not None
+
     def refuse(self, messages: int = 1, lns: str | None = None) -> None:
         self._refusals += [lns] * messages
-        self._fault("refuse", messages=messages, **_of(lns))
+        self.note("refuse", messages=messages, **_of(lns))
 
     def delay(self, us: int, messages: int = 1, lns: str | None = None) -> None:
         """Take each of the next messages only after `us`."""
         self._delays_us += [(lns, us)] * messages
-        self._fault("delay", us=us, messages=messages, **_of(lns))
+        self.note("delay", us=us, messages=messages, **_of(lns))
 
     def fill_disk(self, lns: str, breaks_after: int = 0) -> None:
         """Take nothing of a server, until `free_disk`.
@@ -216,66 +221,45 @@ class Outboxes:
         """
         if breaks_after:
             self.disk(lns).breaks_after = breaks_after
-        elif self._on_disk is not None:
+        elif self.are_on_disk:
             self.disk(lns).fill()
         else:
             self._full.add(lns)
         later: dict[str, int | str] = {"breaks_after": breaks_after} if breaks_after else {}
-        self._fault("disk full", "fault.begin", lns=lns, **later)
+        self.note("disk full", "fault.begin", lns=lns, **later)
 
     def step_wall_clock(self, lns: str, us: int) -> None:
         """Set the wall clock that an outbox looks at forward or back."""
-        if self._on_disk is not None:
+        if self.are_on_disk:
             self.disk(lns).step_wall_clock(us)
 
     def free_disk(self, lns: str) -> None:
-        if self._on_disk is not None:
+        if self.are_on_disk:
             self.disk(lns).free()
         self._full.discard(lns)
-        self._fault("disk full", "fault.end", lns=lns)
-
-    def lose_pubacks(self, lns: str) -> None:
-        """Let the messages of a server be published, and published again after `find_broker`."""
-        if self._on_disk is not None:
-            self.disk(lns).broker.be_mute()
-        self._away[lns] = "swallow"
-        self._fault("swallow", lns=lns)
-
-    def hold(self, lns: str) -> None:
-        """Let the messages of a server wait for `find_broker`."""
-        if self._on_disk is not None:
-            self.disk(lns).broker.be_deaf()
-        self._away[lns] = "hold"
-        self._fault("hold", lns=lns)
-
-    def delay_pubacks(self, lns: str, us: int) -> None:
-        """Let the broker acknowledge each message of a server only after `us`."""
-        self.disk(lns).broker.puback_us = us
-        self._fault("late", lns=lns, us=us)
-
-    def cut(self, lns: str) -> None:
-        """Let a server not reach the broker until `find_broker`."""
-        self.disk(lns).broker.go()
-        self._away[lns] = "cut"
-        self._fault("cut", lns=lns)
+        self.note("disk full", "fault.end", lns=lns)
 
     def refuse_at_broker(self, lns: str, messages: int, dev_eui: str) -> None:
         """Let the broker refuse the next messages of a server, or those of one device."""
         if dev_eui:
             self.disk(lns).broker.refusals_on[f"lorawan/{lns}/{dev_eui}/up"] += messages
-            self._fault("not authorized", lns=lns, messages=messages, dev_eui=dev_eui)
+            self.note("not authorized", lns=lns, messages=messages, dev_eui=dev_eui)
         else:
             self.disk(lns).broker.refusals += messages
-            self._fault("quota exceeded", lns=lns, messages=messages)
+            self.note("quota exceeded", lns=lns, messages=messages)
 
-    def find_broker(self, lns: str) -> None:
+    def take_away(self, lns: str, fault: str) -> None:
+        """Let the messages of a server not reach the broker, or nothing come back (`swallow`)."""
+        self._away[lns] = fault
+        self.note(fault, lns=lns)
+
+    def bring_back(self, lns: str) -> None:
         self._away.pop(lns, None)
-        if self._on_disk is not None:
-            self.disk(lns).broker.be_well()
+        if lns in self._disks:
             self._listen(lns)
-        self.send_again()
+        self._send_again()
 
-    def send_again(self) -> None:
+    def _send_again(self) -> None:
         """Publish what was not acknowledged, as far as the broker can be reached."""
         kept, self._kept = self._kept, []
         for topic, body in kept:
@@ -289,7 +273,7 @@ class Outboxes:
         self._upstreams.pop(lns, None)
         if lns in self._disks:
             self._disks[lns].wipe()
-        self._fault("wipe", lns=lns)
+        self.note("wipe", lns=lns)
 
     def disk(self, lns: str) -> DiskOutbox:
         """The outbox of one server in its file; RuntimeError where there is none."""
@@ -304,7 +288,7 @@ class Outboxes:
 
     async def open(self, lns: str) -> None:
         """A server starts."""
-        if self._on_disk is not None:
+        if self.are_on_disk:
             disk = self.disk(lns)
             self._listen(lns)
             await disk.open()
@@ -328,7 +312,7 @@ class Outboxes:
         self._broker.start()
         for lns in self._disks:
             self._listen(lns)
-        self.send_again()
+        self._send_again()
 
     async def end(self) -> None:
         """The case is over."""
@@ -349,7 +333,7 @@ class Outboxes:
             fields["message_id"] = message.message_id
             self._record("upstream", "upstream.failed", fields)
             raise UpstreamUnavailable(cause)
-        if self._on_disk is not None:
+        if self.are_on_disk:
             return await self._disks[message.lns].publish(message)
         if message.lns not in self._upstreams:
             self._upstreams[message.lns] = MemoryUpstream(messages_max=1)
@@ -365,7 +349,7 @@ class Outboxes:
         if self._broker.is_up and away != "hold":
             self._broker.publish(topic, body, {name: str(body[name]) for name in _PROPERTIES})
 
-    def _fault(self, fault: str, kind: str = "fault.begin", **detail: int | str) -> None:
+    def note(self, fault: str, kind: str = "fault.begin", **detail: int | str) -> None:
         self._record("bench", kind, fault_fields("upstream", fault, detail))
 
 
@@ -374,21 +358,35 @@ def _of(lns: str | None) -> dict[str, str]:
 
 
 class OutboxWire(Wire):
+    """The wire of one server; only a real outbox has one that can be cut or made slow."""
+
     def __init__(self, outboxes: Outboxes, lns: str) -> None:
         self._outboxes = outboxes
         self._lns = lns
 
-    def lose_answers(self) -> None:
-        self._outboxes.lose_pubacks(self._lns)
+    @property
+    def _broker(self) -> MqttBroker:
+        return self._outboxes.disk(self._lns).broker
 
-    def delay(self, us: int) -> None:
-        self._outboxes.delay_pubacks(self._lns, us)
+    def lose_answers(self) -> None:
+        if self._outboxes.are_on_disk:
+            self._broker.be_mute()
+        self._outboxes.take_away(self._lns, "swallow")
 
     def hold(self) -> None:
-        self._outboxes.hold(self._lns)
+        if self._outboxes.are_on_disk:
+            self._broker.be_deaf()
+        self._outboxes.take_away(self._lns, "hold")
 
     def cut(self) -> None:
-        self._outboxes.cut(self._lns)
+        self._broker.go()
+        self._outboxes.take_away(self._lns, "cut")
+
+    def delay(self, us: int) -> None:
+        self._broker.puback_us = us
+        self._outboxes.note("late", lns=self._lns, us=us)
 
     async def restore(self) -> None:
-        self._outboxes.find_broker(self._lns)
+        if self._outboxes.are_on_disk:
+            self._broker.be_well()
+        self._outboxes.bring_back(self._lns)
