@@ -20,7 +20,7 @@ from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, 
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
-from bench.rig.in_memory.shared_store import DiskStore, RealRedis, SharedStore, there_is_one
+from bench.rig.in_memory.shared_store import DiskStore, SharedStore, there_is_one
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
