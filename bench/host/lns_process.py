@@ -89,7 +89,18 @@ class Listener(Program, ABC):
 
 
 class PolledListener(Listener):
-    """A listener that does not tell when it serves, and so is tried until it does."""
+    """A listener with files in `folder` that does not tell when it serves, and is tried until then.
+
+    `lines` are further ones of its configuration.
+    """
+
+    def __init__(
+        self, name: str, program: str, folder: Path, lines: Sequence[str], port: int = 0
+    ) -> None:
+        super().__init__(name, folder / f"{name}.log", port=port)
+        self._program = program
+        self._folder = folder
+        self._lines = lines
 
     async def _serve(self) -> None:
         self._begin()
@@ -131,10 +142,7 @@ class Mosquitto(PolledListener):
     """
 
     def __init__(self, folder: Path, *lines: str) -> None:
-        super().__init__("mosquitto", folder / "mosquitto.log")
-        self._program = mosquitto_program()
-        self._folder = folder
-        self._lines = lines
+        super().__init__("mosquitto", mosquitto_program(), folder, lines)
 
     @property
     def url(self) -> str:
@@ -188,10 +196,7 @@ class Valkey(PolledListener):
         password: str | None = None,
         append_only: bool = True,
     ) -> None:
-        super().__init__("valkey", folder / "valkey.log", port=port)
-        self._program = valkey_program()
-        self._folder = folder
-        self._lines = lines
+        super().__init__("valkey", valkey_program(), folder, lines, port)
         self._password = password
         self._append_only = append_only
 

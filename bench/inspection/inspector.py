@@ -18,9 +18,8 @@ from bench.inspection.downlink import Answered, KnownDevice, Network, Session, W
 from bench.inspection.gateway import Gateways
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
-from bench.inspection.router_config import misspelt, router_config
+from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
-from bench.inspection.server_time import ServerTime
 from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, is_plain, json_of, unreadable_type, uplink_of

@@ -328,18 +328,27 @@ class DeviceBook:
     def _data(self, message: Updf) -> Known | None:
         if all(session.dev_addr != message.dev_addr for session in self.sessions):
             return None
+        found = self._valid(message.phy(), up=True)
+        if found is None:
+            return None
+        frame, session, f_cnt = found
+        return Known(message.phy(), frame, message.frame_id, session, f_cnt)
+
+    def _valid(self, phy: bytes, *, up: bool) -> tuple[Data, DeviceSession, int] | None:
+        """The data frame that this is, its session, and its counter (32 bits)."""
         try:
-            frame = parse(message.phy())
+            frame = parse(phy)
         except MalformedFrame:
             return None
-        if not isinstance(frame, Data) or not frame.is_uplink:
+        if not isinstance(frame, Data) or frame.is_uplink is not up:
             return None
         for session in reversed(self.sessions):
             if session.dev_addr != frame.dev_addr:
                 continue
-            for f_cnt in candidates(session.f_cnt_up, frame.f_cnt):
+            newest = session.f_cnt_up if up else session.f_cnt_down
+            for f_cnt in candidates(newest, frame.f_cnt):
                 if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
-                    return Known(message.phy(), frame, message.frame_id, session, f_cnt)
+                    return frame, session, f_cnt
         return None
 
     def sent(self, known: Known) -> None:
@@ -412,22 +421,14 @@ class DeviceBook:
         return Answer.JOIN_ACCEPT if is_newer else Answer.OTHER
 
     def _count_down(self, pdu: bytes) -> Answer | None:
-        try:
-            frame = parse(pdu)
-        except MalformedFrame:
+        found = self._valid(pdu, up=False)
+        if found is None:
             return None
-        if not isinstance(frame, Data) or frame.is_uplink:
-            return None
-        for session in reversed(self.sessions):
-            if session.dev_addr != frame.dev_addr:
-                continue
-            for f_cnt in candidates(session.f_cnt_down, frame.f_cnt):
-                if frame.mic_is_valid(session.keys.nwk_s_key, f_cnt):
-                    last = session.f_cnt_down
-                    is_newer = last is None or f_cnt > last
-                    session.f_cnt_down = max(f_cnt, last or 0)
-                    return Answer.ACK if frame.ack and is_newer else Answer.OTHER
-        return None
+        frame, session, f_cnt = found
+        last = session.f_cnt_down
+        is_newer = last is None or f_cnt > last
+        session.f_cnt_down = max(f_cnt, last or 0)
+        return Answer.ACK if frame.ack and is_newer else Answer.OTHER
 
 
 def _forget_oldest(remembered: dict[int, Any]) -> None:

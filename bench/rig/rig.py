@@ -18,7 +18,6 @@ from bench.chance import stream
 from bench.inspection.inspector import REQUEST, Inspector
 from bench.plan.needs import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Expectations
-from bench.rig.configuration import Configurations
 from bench.rig.interfaces import (
     CaseStation,
     Parts,
@@ -28,7 +27,7 @@ from bench.rig.interfaces import (
 from bench.rig.outages import Consumption, Outages
 from bench.rig.provisioning import known_to_inspector, provision
 from bench.rig.stations import InjectedFrames, until_stations_are_up
-from bench.rig.visits import Visits
+from bench.rig.visits import Configurations, Visits
 from bench.verdict.case import Case
 from bench.verdict.owner import ScenarioMistake
 from bench.virtual.lorawan.channel_plan import channel_plan

@@ -144,7 +144,7 @@ class CupsServer:
         stream = asyncio.StreamReaderProtocol(reader, self._serve)
         if self._tls is None:
             return stream
-        return TlsDoor(stream, self._doors, self._tls, self._limits, self._tell_handshake)
+        return TlsDoor(stream, self._doors, self._tls, self._limits, self._tell_refusal)
 
     async def stop(self) -> None:
         """Close every connection."""
@@ -165,7 +165,7 @@ class CupsServer:
                 await _finish(reader, writer)
         except (TimeoutError, OSError, EOFError, asyncio.LimitOverrunError):
             if not answered and visitor.dropped_for != GOES_AWAY:
-                self._tell_refusal(visitor.dropped_for or "no whole request", visitor.peer)
+                self._tell_refusal(visitor.peer, visitor.dropped_for or "no whole request")
         except Exception:
             log.exception("CUPS: the request of %s failed", visitor.peer)
         finally:
@@ -204,13 +204,10 @@ class CupsServer:
         return response(200, "OK", given.body, "application/octet-stream")
 
     def _refuse(self, status: HTTPStatus, why: str, peer: str, station: Eui | None = None) -> bytes:
-        self._tell_refusal(why, peer, station)
+        self._tell_refusal(peer, why, station)
         return response(status, status.phrase, f"{why}\n".encode(), "text/plain")
 
-    def _tell_handshake(self, peer: str, why: str) -> None:
-        self._tell_refusal(why, peer)
-
-    def _tell_refusal(self, why: str, peer: str, station: Eui | None = None) -> None:
+    def _tell_refusal(self, peer: str, why: str, station: Eui | None = None) -> None:
         self._complaints.complain("%s: CUPS: refused: %s", station or peer, why)
         cause = f"CUPS: {why}"
         self._record(
