@@ -267,6 +267,7 @@ class InjectedFrames:
 
     async def craft(
         self,
+        /,
         device: Any,
         *,
         confirmed: bool = False,
