@@ -106,8 +106,9 @@ FROM case_expect |> WHERE expect = 'device'
        struct(state.passed + {_PLACE} AS passed, state.missing AS missing)),
      state -> state.missing)) AS (nth, line)
 |> EXTEND regexp_extract(line, '(?:UNICAST:|PORT: )([0-9]+)', 1) AS port
-|> EXTEND coalesce(exists(answers, one -> (port = '' OR coalesce(one.port = port, false))
-     AND (one.ack <=> 'true' OR NOT line RLIKE '(SEND_CONFIRMED_OK|ACK Received)$')), false)
+|> EXTEND line RLIKE '(TX_DONE|MSG: Done)$' OR coalesce(exists(answers,
+     one -> (port = '' OR coalesce(one.port = port, false))
+       AND (one.ack <=> 'true' OR NOT line RLIKE '(SEND_CONFIRMED_OK|ACK Received)$')), false)
      AS answered |> DROP answers, port"""
 
 _WRONG_ANSWERS = """

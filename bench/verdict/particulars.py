@@ -62,16 +62,17 @@ def answer_of(dnmsg: dict[str, Any]) -> Said:
 
 _OF_PORT = re.compile(r"(?:UNICAST:|PORT: )([0-9]+)")
 _ACKNOWLEDGED = ("SEND_CONFIRMED_OK", "ACK Received")
+_OF_ITSELF = ("TX_DONE", "MSG: Done")
 
 
 def may_be_said(line: str, dnmsgs: Sequence[dict[str, Any]]) -> bool:
-    """Whether one of these downlinks to a device can be why it says a line.
+    """Whether a device has a reason to say a line: one of these downlinks to it can be why.
 
     What it says of a port, or of an acknowledgement, has been sent to it; for any other line a
-    downlink is enough.
+    downlink is enough. That its windows are over it says whatever it hears.
     """
     port = _OF_PORT.search(line)
-    return any(
+    return line.endswith(_OF_ITSELF) or any(
         (port is None or said.get("f_port") == int(port[1]))
         and (said.get("ack") is True or not line.endswith(_ACKNOWLEDGED))
         for said in map(answer_of, dnmsgs)

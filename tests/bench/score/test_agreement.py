@@ -86,6 +86,15 @@ async def test_the_device_says_something_else(rig):
     rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_FAILED(4)")
 
 
+async def test_the_device_does_not_say_that_it_is_done(rig):
+    """A line that needs no answer."""
+    rig.only("west")
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, NEW, first="west")
+    rig.expect_reply(uplink, "+EVT:TX_DONE")
+    rig.expect_reply(uplink, "+EVT:TX_DONE")
+
+
 async def test_the_device_hears_what_the_application_sends(rig):
     """A line of which nobody knows the signal."""
     rig.only("west")

@@ -6,6 +6,7 @@ import pytest
 from bench.verdict.case import HOST_STALL_MAX_US, Result, Verdict, judge, unreached
 from bench.verdict.expectation import Due, Table, Words, words
 from bench.verdict.owner import ScenarioMistake
+from bench.verdict.particulars import may_be_said
 from lns.dedup.strategy import Strategy
 from tests.bench.verdict.written_case import (
     ACKED,
@@ -315,6 +316,22 @@ def test_lines_are_due_in_their_order() -> None:
         f"device {ALPHA} did not say 'A'",
     )
     assert judge(good(said("A"), line("A"), line("A"))).result is Result.FAIL
+
+
+@pytest.mark.parametrize(
+    ("line", "of_itself"),
+    [
+        ("+EVT:TX_DONE", True),
+        ("+MSG: Done", True),
+        ("+CMSG: Done", True),
+        ("+EVT:SEND_CONFIRMED_OK", False),
+        ("+EVT:JOINED", False),
+        ("+EVT:RX_1:UNICAST:7:6f6e", False),
+    ],
+)
+def test_that_its_windows_are_over_a_device_says_of_itself(line: str, *, of_itself: bool) -> None:
+    """No network server can keep it from that."""
+    assert may_be_said(line, []) == of_itself
 
 
 def test_rssi_and_snr_of_a_downlink_may_be_left_out() -> None:
