@@ -9,6 +9,7 @@ from tests.mutants.mutant import Mutant
 
 SESSION = "bench/virtual/lorawan/air_interface.py"
 MAC = "bench/virtual/mac.py"
+TRAFFIC = "bench/virtual/rui3_traffic.py"
 COMMANDS = "bench/virtual/lorawan/commands.py"
 
 ANSWERS = "scenarios/test_answers.py"
@@ -77,6 +78,14 @@ MUTANTS = (
         "            bit_6=False,\n",
         MAC_COMMANDS,
         says="ADRACKReq: expected yes: 64 frames unheard",
+    ),
+    device_fault(
+        "a device does not say that it is done",
+        TRAFFIC,
+        'self._circuit.say("+EVT:TX_DONE")',
+        "pass",
+        ANSWERS,
+        says="did not say '.EVT:TX_DONE'",
     ),
     station_fault(
         "a station tells of another channel",
