@@ -10,6 +10,8 @@ import json
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -103,17 +105,21 @@ def stream(path: Path) -> str:
     return path.name.removesuffix(COMPRESSED).removesuffix(CAPTURE)
 
 
-def contents_of(path: Path) -> Iterator[bytes]:
-    """The content of one capture file as it was before it was compressed, block by block.
-
-    OSError where a compressed one is damaged.
-    """
+@contextmanager
+def _opened(path: Path) -> Iterator[gzip.GzipFile | BufferedReader]:
+    """A capture file as it was before it was compressed; OSError where one is damaged."""
     with gzip.open(path, "rb") if path.suffix == COMPRESSED else path.open("rb") as file:
         try:
-            while block := file.read(_BLOCK_BYTES):
-                yield block
+            yield file
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise OSError(f"{path}: this compressed capture is damaged: {error}") from None
+
+
+def contents_of(path: Path) -> Iterator[bytes]:
+    """The content of one capture file, block by block; OSError where it is damaged."""
+    with _opened(path) as file:
+        while block := file.read(_BLOCK_BYTES):
+            yield block
 
 
 def lines(path: Path) -> Iterator[bytes]:
@@ -123,15 +129,10 @@ def lines(path: Path) -> Iterator[bytes]:
     where that is damaged.
     """
     packed = path if path.suffix == COMPRESSED else path.with_name(f"{path.name}{COMPRESSED}")
-    if path != packed and path.is_file():
-        with path.open("rb") as texts:
+    file = path if path.is_file() else packed
+    if file.is_file():
+        with _opened(file) as texts:
             yield from filter(bytes.strip, texts)
-    elif packed.is_file():
-        try:
-            with gzip.open(packed, "rb") as texts:
-                yield from filter(bytes.strip, texts)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise OSError(f"{packed}: this compressed capture is damaged: {error}") from None
 
 
 def event(line: bytes) -> Event | None:
@@ -207,9 +208,8 @@ class CaptureFollower:
         self._position += len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
         for line in filter(bytes.strip, lines):
-            try:
-                event = json.loads(line)
-            except ValueError:
+            found = event(line)
+            if found is None:
                 self.torn += 1
-                continue
-            self._take(event)
+            else:
+                self._take(found)

@@ -29,8 +29,7 @@ from bench.capture.reading import (
     Event,
     capture_files,
     contents_of,
-    event,
-    lines,
+    of_kinds,
     stream,
 )
 from lns.capture import SCHEMA, Capture
@@ -368,7 +367,6 @@ def argv_of_this_process() -> list[str]:
 
 # It tells of many `TooLate` in a row through one station as `lns.too_late`.
 KIND = "lns.too_late"
-_MARK = KIND.encode()
 _LIVING = "hardware"
 
 
@@ -394,10 +392,8 @@ def unanswering(files: Iterable[Path]) -> dict[str, str]:
     """By EUI, what a server said last of each station that it could not answer through since."""
     last: dict[tuple[object, object], Event] = {}
     for path in files:
-        for line in lines(path):
-            found = event(line) if _MARK in line else None
-            if found is not None and found.get("kind") == KIND:
-                last[found.get("lns"), found.get("station")] = found
+        for found in of_kinds(path, KIND):
+            last[found.get("lns"), found.get("station")] = found
     return {
         str(found["station"]): _sentence(found)
         for found in last.values()

@@ -72,17 +72,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
 )
 
 
-def driver_for(
-    dialect: str,
-    name: str,
-    dev_eui: Eui,
-    line: Wire,
-    record: Record,
-    *,
-    deadlines: Deadlines | None = None,
-) -> AttachedDevice:
+def driver_for(dialect: str, name: str, dev_eui: Eui, line: Wire, record: Record) -> AttachedDevice:
     """The driver of a device; ValueError, naming the known dialects, for another one."""
-    return dialect_of(dialect).driver(name, dev_eui, line, record, deadlines=deadlines)
+    return dialect_of(dialect).driver(name, dev_eui, line, record)
 
 
 def line_for(

@@ -22,7 +22,8 @@ from multiprocessing import get_context
 from bench.chance import stream
 from bench.explore.generate import RECIPES, Limits, random_history, shortest
 from bench.explore.history import SECOND_US, History
-from bench.explore.judge import Cause, play_and_judge, shape
+from bench.explore.judge import play_and_judge, shape
+from bench.explore.laws import Cause
 from bench.explore.trace import (
     DownlinkWanted,
     Event,

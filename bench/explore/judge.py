@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.explore.history import SERVERS, History, OnAir
-from bench.explore.laws import broken_laws
+from bench.explore.laws import Cause, broken_laws
 from bench.explore.memory_stage import play_in_memory
 from bench.explore.model import Model
 from bench.explore.model_books import Due
@@ -29,17 +29,6 @@ from bench.explore.trace import (
 )
 
 MODEL = "the model"
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """A law and how it was broken: the same for all histories that break it in this way."""
-
-    law: str
-    words: str
-
-    def __str__(self) -> str:
-        return f"{self.law}: {self.words}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +55,7 @@ def play_and_judge(history: History) -> Judged:
 
 def judge(trace: Trace) -> Judged:
     due = Model(trace).judge()
-    causes = [Cause(broken.law, broken.words) for broken in broken_laws(trace)]
+    causes = broken_laws(trace)
     for number, one in due.items():
         for words in trace.outcomes[number][:1]:
             if one.words is not None and words != one.words:

@@ -28,8 +28,8 @@ NOT_TAKEN = (REFUSED, "InvalidFrameCounter")
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
-    """A law that was broken (its name), and how; `words` are the same for the same cause."""
+class Cause:
+    """A law and how it was broken: the same for all histories that break it in this way."""
 
     law: str
     words: str
@@ -38,7 +38,7 @@ class Broken:
         return f"{self.law}: {self.words}"
 
 
-def broken_laws(trace: Trace) -> list[Broken]:
+def broken_laws(trace: Trace) -> list[Cause]:
     """All laws that this history broke."""
     facts = _Facts(trace)
     found = [*_outcomes(trace), *_answers(trace), *_flags(trace), *_owners(facts)]
@@ -146,27 +146,27 @@ class _Facts:
         )
 
 
-def _outcomes(trace: Trace) -> Iterator[Broken]:
+def _outcomes(trace: Trace) -> Iterator[Cause]:
     for reception in trace.receptions:
         told = len(trace.outcomes[reception.number])
         if told != 1:
-            yield Broken("one outcome", f"a reception has {told} outcomes")
+            yield Cause("one outcome", f"a reception has {told} outcomes")
     if trace.strays:
-        yield Broken("one outcome", "an outcome belongs to no reception")
+        yield Cause("one outcome", "an outcome belongs to no reception")
     for failure in trace.failures:
-        yield Broken("no failure", failure)
+        yield Cause("no failure", failure)
 
 
-def _flags(trace: Trace) -> Iterator[Broken]:
+def _flags(trace: Trace) -> Iterator[Cause]:
     for message in trace.delivered:
         words = trace.outcomes[message.reception][:1]
         nobody_said = any(one.level2 == "Unavailable" for one in words)
         if words and message.unverified != nobody_said:
-            yield Broken("flags", "a message is unverified, or is not, against its outcome")
+            yield Cause("flags", "a message is unverified, or is not, against its outcome")
             return
 
 
-def _owners(facts: _Facts) -> Iterator[Broken]:
+def _owners(facts: _Facts) -> Iterator[Cause]:
     """Who was told that a frame is another's does not own it later, unless that one gave it back.
 
     Even where the store has forgotten it meanwhile. Of a relaxed device a life may lie between.
@@ -186,13 +186,13 @@ def _owners(facts: _Facts) -> Iterator[Broken]:
             told_us = not_mine.get(r.server)
             if said.level2 == "Owner" and told_us is not None:
                 if all(e.server != r.server or e.at_us < told_us for e in facts.restarts):
-                    yield Broken("one owner", "a server owns what it was told is another's")
+                    yield Cause("one owner", "a server owns what it was told is another's")
                     return
             if said.level2 == "NotOwner":
                 not_mine.setdefault(r.server, r.at_us)
 
 
-def _answers(trace: Trace) -> Iterator[Broken]:
+def _answers(trace: Trace) -> Iterator[Cause]:
     by_number = {r.number: r for r in trace.receptions}
     over = set(_of_radio_sessions_that_are_over(trace))
     emptied_us = min((e.at_us for e in trace.events if isinstance(e, StoreEmptied)), default=None)
@@ -209,11 +209,11 @@ def _answers(trace: Trace) -> Iterator[Broken]:
         and (emptied_us is None or _tells_all(trace, by_number[answer.reception], emptied_us))
     )
     if any(number > 1 for number in answered.values()):
-        yield Broken("one answer", "a transmission is answered more than once")
+        yield Cause("one answer", "a transmission is answered more than once")
     if any(number > 1 for number in downlinks.values()):
-        yield Broken("one answer", "a downlink counter is used more than once")
+        yield Cause("one answer", "a downlink counter is used more than once")
     if emptied_us is None and _goes_too_far(downlinks):
-        yield Broken("one answer", "a downlink counter is farther than a device takes")
+        yield Cause("one answer", "a downlink counter is farther than a device takes")
     late = any(isinstance(event, StoreDisturbed) and event.late_us for event in trace.events)
     if not late and emptied_us is None:
         yield from _join_nonces(trace, by_number)
@@ -251,7 +251,7 @@ def _tells_all(trace: Trace, reception: Reception, emptied_us: int) -> bool:
     return True
 
 
-def _join_nonces(trace: Trace, by_number: dict[int, Reception]) -> Iterator[Broken]:
+def _join_nonces(trace: Trace, by_number: dict[int, Reception]) -> Iterator[Cause]:
     """Each is greater than the one before, whichever server answers (LoRaWAN 1.0.4, 6.2.3)."""
     newest: dict[int, int] = {}
     for answer in sorted(trace.answered, key=lambda one: by_number[one.reception].at_us):
@@ -259,30 +259,30 @@ def _join_nonces(trace: Trace, by_number: dict[int, Reception]) -> Iterator[Brok
         if join_nonce is None:
             continue
         if join_nonce <= newest.get(device, 0):
-            yield Broken("one answer", "a JoinNonce is not greater than the one before")
+            yield Cause("one answer", "a JoinNonce is not greater than the one before")
             return
         newest[device] = join_nonce
 
 
-def _counters(trace: Trace) -> Iterator[Broken]:
+def _counters(trace: Trace) -> Iterator[Cause]:
     newest: dict[tuple[int, str, int], int] = {}
     known: dict[int, set[str]] = defaultdict(set)
     ended: dict[int, set[str]] = defaultdict(set)
     for kept in trace.kept:
         now = {dev_addr for dev_addr, _, _ in kept.sessions}
         if now & ended[kept.device]:
-            yield Broken("sessions end", "a session that has ended is in the store again")
+            yield Cause("sessions end", "a session that has ended is in the store again")
             return
         ended[kept.device] |= known[kept.device] - now
         known[kept.device] = now
         for dev_addr, life, f_cnt_up in kept.sessions:
             if f_cnt_up < newest.get((kept.device, dev_addr, life), -1):
-                yield Broken("counters only rise", "a counter went back within its life")
+                yield Cause("counters only rise", "a counter went back within its life")
                 return
             newest[kept.device, dev_addr, life] = f_cnt_up
 
 
-def _identities(facts: _Facts) -> Iterator[Broken]:
+def _identities(facts: _Facts) -> Iterator[Cause]:
     frames_of_key: defaultdict[str, set[int]] = defaultdict(set)
     frames_of_id: defaultdict[str, set[int]] = defaultdict(set)
     by_server: defaultdict[tuple[int, str], list[Reception]] = defaultdict(list)
@@ -299,17 +299,17 @@ def _identities(facts: _Facts) -> Iterator[Broken]:
         if group is not None and not facts.is_unsure(frame):
             keys[frame.number, group].add(message.key)
     if any(len(frames) > 1 for frames in frames_of_key.values()):
-        yield Broken("names", "two frames share a key")
+        yield Cause("names", "two frames share a key")
     if any(len(frames) > 1 for frames in frames_of_id.values()):
-        yield Broken("names", "two frames share an id")
+        yield Cause("names", "two frames share an id")
     twice = [said for said in by_server.values() if len(said) > 1]
     if any(len(set(map(facts.forgotten, said))) < len(said) for said in twice):
-        yield Broken("names", "a server uses an id twice")
+        yield Cause("names", "a server uses an id twice")
     if any(len(found) > 1 for found in keys.values()):
-        yield Broken("names", "a frame has two keys")
+        yield Cause("names", "a frame has two keys")
 
 
-def _deliveries(facts: _Facts) -> Iterator[Broken]:
+def _deliveries(facts: _Facts) -> Iterator[Cause]:
     firsts: Counter[int] = Counter()
     unmarked: Counter[tuple[int, int]] = Counter()
     delivered = set()
@@ -318,7 +318,7 @@ def _deliveries(facts: _Facts) -> Iterator[Broken]:
         frame, group = reception.frame, facts.group(reception)
         delivered.add(frame.number)
         if frame.forged:
-            yield Broken("delivered", "a forged frame is delivered")
+            yield Cause("delivered", "a forged frame is delivered")
         if group is None or facts.is_unsure(frame):
             continue
         firsts[frame.number] += group == 0 and message.message_id == message.key
@@ -331,15 +331,15 @@ def _deliveries(facts: _Facts) -> Iterator[Broken]:
         if number not in facts.due or frame.same or _is_refused(facts, receptions):
             continue
         if number not in delivered:
-            yield Broken("delivered", "a frame is lost")
+            yield Cause("delivered", "a frame is lost")
         elif firsts[number] != 1 and facts.group(receptions[0]) is not None:
             if not facts.is_unsure(frame):
                 times = "twice or more" if firsts[number] else "never"
-                yield Broken("delivered", f"a frame is {times} delivered as the first")
+                yield Cause("delivered", f"a frame is {times} delivered as the first")
     if any(number > 1 for number in unmarked.values()):
-        yield Broken("delivered", "a frame is delivered unmarked more than once")
+        yield Cause("delivered", "a frame is delivered unmarked more than once")
     if any(_is_lost(facts.trace, r) for r in facts.receptions if r.frame.number not in delivered):
-        yield Broken("delivered", "a frame is answered and lost")
+        yield Cause("delivered", "a frame is answered and lost")
 
 
 def _is_lost(trace: Trace, reception: Reception) -> bool:
@@ -363,7 +363,7 @@ def _is_refused(facts: _Facts, receptions: list[Reception]) -> bool:
     )
 
 
-def _sessions(facts: _Facts) -> Iterator[Broken]:
+def _sessions(facts: _Facts) -> Iterator[Cause]:
     """No frame of a session is new when one of a later session was accepted a while before."""
     newest: dict[int, tuple[int, int]] = {}
     owned: dict[int, int] = {}
@@ -375,7 +375,7 @@ def _sessions(facts: _Facts) -> Iterator[Broken]:
         if facts.trace.device_of(frame).kind != "otaa":
             continue
         if frame.session < session and at_us - since_us > OVER_US:
-            yield Broken("sessions end", "a frame of an older session is taken")
+            yield Cause("sessions end", "a frame of an older session is taken")
             return
         if frame.session > session:
             newest[frame.device] = frame.session, at_us
@@ -386,7 +386,7 @@ def _sessions(facts: _Facts) -> Iterator[Broken]:
     for device, session in owned.items():
         over = {opened[n] for n in opened if n < session and facts.trace.frames[n].device == device}
         if over & last.get(device, set()) - {opened.get(session)}:
-            yield Broken("sessions end", "a session that is over is still kept")
+            yield Cause("sessions end", "a session that is over is still kept")
             return
 
 

@@ -72,9 +72,9 @@ class GatewayShell:
             raise GatewayFailed(self._why(process.returncode, complaint or output))
         return output.decode("utf-8", "replace")
 
-    async def run_script(self, script: str, limit_us: int = _LIMIT_US) -> str:
+    async def run_script(self, script: str) -> str:
         """`run`, for a script of sh as somebody who may write into the home of the station."""
-        return await self.run(self.entering, script.encode(), limit_us)
+        return await self.run(self.entering, script.encode())
 
     @property
     def entering(self) -> str:
@@ -123,10 +123,9 @@ def restart_words(gateway: GatewaySection) -> str:
             )
 
 
-async def restart_gateway(gateway: GatewaySection, limit_us: int = _LIMIT_US) -> None:
+async def restart_gateway(gateway: GatewaySection) -> None:
     """Restart the station of a gateway, the whole gateway if it is a WisGate; GatewayFailed."""
-    words = restart_words(gateway)
-    await restart_shell(gateway).run(words, limit_us=limit_us)
+    await restart_shell(gateway).run(restart_words(gateway))
 
 
 def restart_shell(gateway: GatewaySection) -> GatewayShell:

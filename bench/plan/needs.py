@@ -5,7 +5,7 @@ What is disturbed between stations and application, or told at the tap of a stat
 but the bench itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import wraps
@@ -243,10 +243,10 @@ def abilities_of(inventory: Inventory) -> Abilities:
     )
 
 
-def usual_bench(dialects: Iterable[str] = ("rui3", "rui3", "lora-e5")) -> Abilities:
+def usual_bench() -> Abilities:
     """Two RUI3 boards, a LoRa-E5, a replayer and two stations, on cables."""
     return Abilities(
-        boards=tuple(board(f"{name}-{n}", name) for n, name in enumerate(dialects, 1)),
+        boards=(board("rui3-1", "rui3"), board("rui3-2", "rui3"), board("lora-e5-3", "lora-e5")),
         stations=2,
         replayers=1,
         conducted=True,

@@ -8,7 +8,7 @@ many stations on one port, each told apart by the path that discovery handed out
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
 from ssl import SSLContext
@@ -19,6 +19,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_web_socket
 from websockets.asyncio.connection import Connection
 from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.datastructures import Headers
 from websockets.exceptions import (
     ConnectionClosed,
     InvalidHandshake,
@@ -37,7 +38,6 @@ from lns.station.messages import Malformed, json_object, refusal_text, router_as
 from lns.station.spelling import router_info_answer_text, router_info_text
 
 # Its home has up to four files a category ("tc" or "cups"): `.uri`, `.trust`, `.crt`, `.key`.
-Headers = Iterable[tuple[str, str]]
 
 
 class StationTls:
@@ -55,7 +55,7 @@ class StationTls:
         *,
         token: str | None = None,
     ) -> None:
-        self.headers: Headers = () if token is None else (("Authorization", token),)
+        self.headers = Headers() if token is None else Headers(Authorization=token)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.maximum_version = ssl.TLSVersion.TLSv1_2
         self.context.load_verify_locations(trust)
@@ -265,20 +265,18 @@ def _data_uri(found: object) -> str:
     return found
 
 
-async def connect(
-    uri: str, *, tls: StationTls | None = None, headers: Headers = ()
-) -> WebSocketLink:
+async def connect(uri: str, *, tls: StationTls | None = None) -> WebSocketLink:
     """One WebSocket to this very URI; LinkClosed with the reason when there is none."""
-    settings = _SETTINGS
+    settings, headers = _SETTINGS, Headers()
     if uri.startswith("wss:"):
         if tls is None:
             raise LinkClosed(f"{uri}: a station needs a .trust file for wss://")
         settings = {**settings, "ssl": tls.context}
-        headers = (*tls.headers, *headers)
+        headers = tls.headers
     try:
         connection = await _Opening(
             uri,
-            additional_headers=list(headers),
+            additional_headers=headers,
             user_agent_header=None,
             proxy=None,
             open_timeout=OPENING_S,

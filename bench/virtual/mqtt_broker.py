@@ -193,7 +193,6 @@ class Client:
         qos: int,
         *,
         retain: bool = False,
-        again: bool = False,
     ) -> int:
         """Send it a message, however many it has not acknowledged, as Mosquitto (2.0.11) does.
 
@@ -209,7 +208,7 @@ class Client:
             for name, value in properties.items()
         )
         body = _text(topic) + number + _length(len(told)) + told + payload
-        self._say(_PUBLISH << 4 | again << 3 | qos << 1 | retain, body)
+        self._say(_PUBLISH << 4 | qos << 1 | retain, body)
         return self._numbers if qos else 0
 
     def _readable(self) -> None:

@@ -150,7 +150,6 @@ def time_on_air_us(
     crc: bool,
     coding_rate: int = 1,
     preamble: int = 8,
-    implicit_header: bool = False,
     optimised: bool | None = None,
 ) -> int:
     """Microseconds, rounded to the nearest, of a PHYPayload of so many octets.
@@ -165,7 +164,6 @@ def time_on_air_us(
         optimised = chips * 1_000_000 / modulated.bw_hz > _LONG_SYMBOL_US
     bits_left = 8 * octets - 4 * modulated.sf + 28
     bits_left += 16 if crc else 0
-    bits_left -= 20 if implicit_header else 0
     bits_of_a_code_word = 4 * (modulated.sf - (2 if optimised else 0))
     code_words = 0
     while code_words * bits_of_a_code_word < bits_left:
