@@ -18,6 +18,7 @@ from bench.explore.history import (
     SECOND_US,
     STRATEGIES,
     Again,
+    AtServer,
     Device,
     Down,
     Empty,
@@ -37,6 +38,7 @@ from bench.explore.history import (
     Upstream,
     Wait,
     read_histories,
+    servers_of,
 )
 
 GAP_MAX = 16_384
@@ -251,7 +253,7 @@ def _moved(step: Step, servers: list[int], places: dict[tuple[int, int], tuple[i
     if isinstance(step, StationRestart):
         server, station = places.get((step.server, step.station), (step.server, step.station))
         return replace(step, server=server, station=station)
-    if isinstance(step, Down | ServerRestart | Upstream | Store):
+    if isinstance(step, AtServer):
         return replace(step, server=servers[step.server])
     return step
 
@@ -455,10 +457,7 @@ def _without_device(history: History, number: int) -> History:
 
 def _servers(history: History) -> Iterator[int]:
     for step in history.steps:
-        if isinstance(step, OnAir):
-            yield from (heard.server for heard in step.heard)
-        elif isinstance(step, Down | ServerRestart | StationRestart | Upstream | Store):
-            yield step.server
+        yield from servers_of(step)
     yield from (device.pinned for device in history.devices if device.pinned is not None)
 
 
@@ -467,6 +466,6 @@ def _to_server(step: Step, server: int, other: int) -> Step:
         heard = tuple(replace(h, server=other) if h.server == server else h for h in step.heard)
         distinct = len({one.place for one in heard}) == len(heard)
         return replace(step, heard=heard) if distinct else step
-    if isinstance(step, Down | ServerRestart | StationRestart | Upstream | Store):
+    if isinstance(step, AtServer):
         return replace(step, server=other) if step.server == server else step
     return step

@@ -12,7 +12,6 @@ Those that once broke a law are kept in a file in the manner of a catalogue, `{"
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -173,6 +172,7 @@ Step = (
     | ServerRestart | StationRestart | Upstream | Store | Empty | Wait
 )  # fmt: skip
 OnAir = Send | Again | Replay | Forge | Join
+AtServer = Down | ServerRestart | StationRestart | Upstream | Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -474,18 +474,18 @@ def _lasts_us(step: Step) -> int:
 
 def _look_through(step: Step, servers: int, devices: int) -> None:
     """Refuse a step that names a server or a device that is not there."""
-    for server in _servers_of(step):
+    for server in servers_of(step):
         if server >= servers:
             raise ValueError(f"{step_text(step)!r}: there is no server {SERVERS[server]}")
     if getattr(step, "device", 0) >= devices:
         raise ValueError(f"{step_text(step)!r}: there is no device {_device_name(step.device)}")  # type: ignore[union-attr]
 
 
-def _servers_of(step: Step) -> Iterator[int]:
+def servers_of(step: Step) -> list[int]:
+    """The servers that a step names."""
     if isinstance(step, OnAir):
-        yield from (heard.server for heard in step.heard)
-    elif isinstance(step, Down | ServerRestart | StationRestart | Upstream | Store):
-        yield step.server
+        return [heard.server for heard in step.heard]
+    return [step.server] if isinstance(step, AtServer) else []
 
 
 @dataclass(frozen=True, slots=True)
