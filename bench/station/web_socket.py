@@ -34,8 +34,14 @@ from bench.station import LinkClosed
 from lns.lorawan.identifiers import Eui, eui
 from lns.server import address
 from lns.server.address import DISCOVERY_PATH, STATION_URI_MAX
-from lns.station.messages import Malformed, json_object, refusal_text, router_asked_for
-from lns.station.spelling import router_info_answer_text, router_info_text
+from lns.station.messages import (
+    Malformed,
+    json_object,
+    refusal_text,
+    router_asked_for,
+    router_info_answer_text,
+    router_info_text,
+)
 
 # Its home has up to four files a category ("tc" or "cups"): `.uri`, `.trust`, `.crt`, `.key`.
 

@@ -23,8 +23,7 @@ from lns.network_server import NetworkServer
 from lns.server import address
 from lns.server.access import CHALLENGE, Access, Refusal
 from lns.server.web_socket import GOES_AWAY, Doors, Limits, TlsDoor, WebSocket, WebSocketLink
-from lns.station.messages import refusal_text, router_asked_for
-from lns.station.spelling import router_info_answer_text
+from lns.station.messages import refusal_text, router_asked_for, router_info_answer_text
 
 log = logging.getLogger(__name__)
 

@@ -26,11 +26,9 @@ from lns.station.messages import (
     Updf,
     Version,
     XtimeReport,
-    parse_up,
-)
-from lns.station.spelling import (
     dnmsg_text,
     getxtime_text,
+    parse_up,
     router_config_text,
     timesync_answer_text,
 )

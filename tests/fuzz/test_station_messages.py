@@ -18,11 +18,11 @@ from lns.station.messages import (
     Malformed,
     Propdf,
     Updf,
+    dnmsg_text,
     parse_up,
     refusal_text,
     router_asked_for,
 )
-from lns.station.spelling import dnmsg_text
 from tests.fuzz.mutation import mutated
 from tests.station_texts import parse_down
 

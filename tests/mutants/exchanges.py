@@ -191,7 +191,7 @@ MUTANTS = (
     ),
     Mutant(
         "DevEui plain",
-        "lns/station/spelling.py",
+        "lns/station/messages.py",
         '        "DevEui": eui_dashed(dnmsg.dev_eui),\n        "dC"',
         '        "DevEui": dnmsg.dev_eui,\n        "dC"',
         "tests/lns/station/test_messages.py",

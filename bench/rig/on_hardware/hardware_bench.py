@@ -32,8 +32,7 @@ from lns.clock import now_us, utc_of_this_host
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import Region, frame_airtime_us, region
 from lns.server.address import host_and_port
-from lns.station.messages import Jreq, Updf, parse_up
-from lns.station.spelling import router_config
+from lns.station.messages import Jreq, Updf, parse_up, router_config
 
 # Real gateways hear all that is on the air. To let only one hear a frame, the taps of the others
 # lose it; which frame is which can be told by its bytes and the moment it came.

@@ -38,8 +38,7 @@ from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import Eui, dev_addr
 from lns.lorawan.mac_commands import encode
 from lns.lorawan.region import Region, region
-from lns.station.messages import Dnmsg, Updf, parse_up
-from lns.station.spelling import dnmsg_text
+from lns.station.messages import Dnmsg, Updf, dnmsg_text, parse_up
 from lns.uplink.mac_layer import repetitions
 from lns.uplink.registry import Activation, DeviceClass, LoRaWanVersion
 

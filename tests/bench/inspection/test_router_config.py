@@ -9,7 +9,7 @@ from bench.inspection.router_config import router_config
 from bench.verdict.owner import Scrutiny
 from bench.virtual.lorawan.channel_plan import PLANS
 from lns.lorawan.region import REGIONS
-from lns.station import spelling
+from lns.station import messages
 
 CHECK = Scrutiny(rule="router_config", of="router_config", t_us=0)
 
@@ -21,7 +21,7 @@ def wrong(told: dict[str, Any], region: str = "EU868") -> list[str]:
 
 @pytest.mark.parametrize("region", REGIONS)
 def test_a_right_one_is_nothing_to_speak_of(region: str) -> None:
-    assert wrong(spelling.router_config(REGIONS[region]), region) == []
+    assert wrong(messages.router_config(REGIONS[region]), region) == []
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,6 @@ def test_a_right_one_is_nothing_to_speak_of(region: str) -> None:
     ],
 )
 def test_every_channel_is_where_devices_send(place: str, value: object, says: str) -> None:
-    told = deepcopy(spelling.router_config(REGIONS["EU868"]))
+    told = deepcopy(messages.router_config(REGIONS["EU868"]))
     told["sx1301_conf"][0][place] = value
     assert wrong(told)[0] == says

@@ -10,8 +10,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import JoinAcceptFields, MType, build_data, build_join_accept
 from lns.lorawan.identifiers import dev_addr, eui
 from lns.lorawan.region import EU868
-from lns.station.messages import Dnmsg, UpInfo
-from lns.station.spelling import dnmsg_text
+from lns.station.messages import Dnmsg, UpInfo, dnmsg_text
 from tests.station_texts import dntxed_text, frame_text
 
 DEV_EUI = eui("AC1F09FFFE000001")

@@ -15,8 +15,16 @@ from bench.virtual.virtual_station import VirtualStation
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
-from lns.station.messages import Dnmsg, Jreq, Propdf, Updf, XtimeReport, parse_up
-from lns.station.spelling import dnmsg_text, router_config
+from lns.station.messages import (
+    Dnmsg,
+    Jreq,
+    Propdf,
+    Updf,
+    XtimeReport,
+    dnmsg_text,
+    parse_up,
+    router_config,
+)
 from tests.xtimes import split
 
 STATION, DEVICE = Eui("B827EBFFFE000001"), Eui("70B3D57ED0000001")

@@ -19,9 +19,11 @@ from lns.station.messages import (
     UpInfo,
     Version,
     XtimeReport,
+    dnmsg_text,
     parse_up,
+    router_info_answer_text,
+    router_info_text,
 )
-from lns.station.spelling import dnmsg_text, router_info_answer_text, router_info_text
 from tests.station_texts import (
     GetXtime,
     RouterConfig,

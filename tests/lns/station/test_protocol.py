@@ -5,7 +5,7 @@ import pytest
 
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
-from lns.station.messages import Dnmsg, Jreq, Updf, UpInfo
+from lns.station.messages import Dnmsg, Jreq, Updf, UpInfo, router_config
 from lns.station.protocol import (
     Passed,
     Reception,
@@ -17,7 +17,6 @@ from lns.station.protocol import (
     gps_time_us,
     reception_of,
 )
-from lns.station.spelling import router_config
 from tests.station_texts import dntxed_text, frame_text, parse_down, version_text, xtime_report_text
 
 PHY = bytes.fromhex("40f17dbe4900020001954378762b11ff0d")

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from lns.lorawan.region import AS923_1, EU868, REGIONS, US915
-from lns.station.spelling import router_config
+from lns.station.messages import router_config
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "station"
 

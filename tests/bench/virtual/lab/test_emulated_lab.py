@@ -22,7 +22,7 @@ from bench.virtual.lab.emulated_lab import BOARDS, STATIONS, EmulatedLab, LabRun
 from bench.virtual.lab.lab_folder import ControlRefused, ask
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.region import EU868
-from lns.station.spelling import router_config
+from lns.station.messages import router_config
 from tests.bench.virtual.wiring import ABP, ATTEMPTS_MAX, BANNER, DEV_ADDR, KEYS, SOON, Terminal
 from tests.host_time import coreless_us
 from tests.looped import on_a_loop
