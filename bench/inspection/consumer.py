@@ -284,8 +284,7 @@ class ConsumerBooks:
             if lines:
                 yield f"effects of {name} that it never told of: expected 0, observed {len(lines)}"
         for name in sorted(seen):
-            if seen[name] != due.get(name, 0):
-                yield f"figure {name}: expected {due.get(name, 0)}, observed {seen[name]}"
+            yield from _same(f"figure {name}", due.get(name, 0), seen[name])
 
     def remembered(self, ids: int, now_us: int) -> Iterator[str]:
         """So many ids are remembered: what is over leaves with the next decision."""
@@ -301,10 +300,8 @@ class ConsumerBooks:
         for parked in () if self.is_blind else seen:
             due = self._parked.get(_identity(parked), {})
             for name in _OF_PARKED:
-                if due.get(name) != parked.get(name):
-                    wanted, observed = told(due.get(name)), told(parked.get(name))
-                    which = f"{parked['message_id']} that is put aside"
-                    yield f"{which}: {name}: expected {wanted}, observed {observed}"
+                which = f"{parked['message_id']} that is put aside: {name}"
+                yield from _same(which, due.get(name), parked.get(name))
 
     def kept(self, oldest_us: int | None) -> Iterator[str]:
         """What the formula went by is kept for a consumer that starts again."""
@@ -401,9 +398,8 @@ class ConsumerBooks:
         observed = lines.popleft()
         due = {"position": said["position"], **facts, "body": body or observed.get("body")}
         for field_name in sorted(due.keys() | observed.keys()):
-            if due.get(field_name) != observed.get(field_name):
-                wanted, seen = told(due.get(field_name)), told(observed.get(field_name))
-                yield f"{name}: {field_name} of its effect: expected {wanted}, observed {seen}"
+            which = f"{name}: {field_name} of its effect"
+            yield from _same(which, due.get(field_name), observed.get(field_name))
 
 
 def found(text: str, t_us: int) -> Found:
@@ -421,16 +417,17 @@ def _read(where: str, kind: str, message: Brought, said: Said) -> Iterator[str]:
     if kind != "inbox.unreadable":
         due: Said = {"why it cannot be read": message.unfit, **message.facts}
         for name in ("why it cannot be read", *_NAMED) if message.facts or message.unfit else ():
-            if due.get(name) != said.get(name):
-                wanted, observed = told(due.get(name)), told(said.get(name))
-                yield f"{where}: {name}: expected {wanted}, observed {observed}"
+            yield from _same(f"{where}: {name}", due.get(name), said.get(name))
         return
-    if message.octets != said["bytes_count"]:
-        octets = f"expected {message.octets}, observed {told(said['bytes_count'])}"
-        yield f"{where}: bytes_count of what cannot be read: {octets}"
-    if message.unfit != said["reason"]:
-        wanted, observed = told(message.unfit), told(said["reason"])
-        yield f"{where}: why it cannot be read: expected {wanted}, observed {observed}"
+    which = f"{where}: bytes_count of what cannot be read"
+    yield from _same(which, message.octets, said["bytes_count"])
+    yield from _same(f"{where}: why it cannot be read", message.unfit, said["reason"])
+
+
+def _same(what: str, due: object, observed: object) -> Iterator[str]:
+    """Nothing, or what has another value than due."""
+    if due != observed:
+        yield f"{what}: expected {told(due)}, observed {told(observed)}"
 
 
 def _id(rules: Rules, said: Said) -> tuple[object, ...]:
