@@ -107,7 +107,16 @@ class UpInfo(Struct, frozen=True, gc=False):
     rxtime: float = 0.0
 
 
-class Updf(Struct, frozen=True, kw_only=True, gc=False):
+class Heard(Struct, frozen=True, kw_only=True, gc=False):
+    """What a station tells of every frame that it has heard: where, how strong and when."""
+
+    dr: Dr = field(name="DR")
+    freq_hz: FreqHz = field(name="Freq")
+    ref_time: float = field(default=0.0, name="RefTime")
+    upinfo: UpInfo = UpInfo()
+
+
+class Updf(Heard, frozen=True, kw_only=True, gc=False):
     """A data uplink, taken apart by the station. `f_port` -1 = no FPort.
 
     FOpts and FRMPayload stand here as they are spelled, in hexadecimal.
@@ -122,10 +131,6 @@ class Updf(Struct, frozen=True, kw_only=True, gc=False):
     f_port: Annotated[int, Meta(ge=-1, le=255)] = field(name="FPort")
     frm_payload: str = field(name="FRMPayload")
     mic_word: Word32 = field(name="MIC")
-    dr: Dr = field(name="DR")
-    freq_hz: FreqHz = field(name="Freq")
-    ref_time: float = field(default=0.0, name="RefTime")
-    upinfo: UpInfo = UpInfo()
 
     @property
     def dev_addr(self) -> DevAddr:
@@ -150,7 +155,7 @@ class Updf(Struct, frozen=True, kw_only=True, gc=False):
         return b"%b%b%b" % (head, rest, _MIC.pack(self.mic_word & 0xFFFFFFFF))
 
 
-class Jreq(Struct, frozen=True, kw_only=True):
+class Jreq(Heard, frozen=True, kw_only=True):
     """A join-request, taken apart by the station."""
 
     m_hdr: U8 = field(name="MHdr")
@@ -158,10 +163,6 @@ class Jreq(Struct, frozen=True, kw_only=True):
     dev_eui: Eui = field(name="DevEui")
     dev_nonce: U16 = field(name="DevNonce")
     mic_word: Word32 = field(name="MIC")
-    dr: Dr = field(name="DR")
-    freq_hz: FreqHz = field(name="Freq")
-    ref_time: float = field(default=0.0, name="RefTime")
-    upinfo: UpInfo = UpInfo()
 
     @property
     def frame_id(self) -> str:
@@ -174,14 +175,10 @@ class Jreq(Struct, frozen=True, kw_only=True):
         return _JOIN.pack(self.m_hdr, *euis, self.dev_nonce, self.mic_word & 0xFFFFFFFF)
 
 
-class Propdf(Struct, frozen=True, kw_only=True):
+class Propdf(Heard, frozen=True, kw_only=True):
     """A proprietary frame; `phy_payload` includes its MHDR."""
 
     phy_payload: bytes = field(name="FRMPayload")
-    dr: Dr = field(name="DR")
-    freq_hz: FreqHz = field(name="Freq")
-    ref_time: float = field(default=0.0, name="RefTime")
-    upinfo: UpInfo = UpInfo()
 
     def phy(self) -> bytes:
         """The PHYPayload as it was on the air."""
