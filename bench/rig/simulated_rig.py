@@ -163,17 +163,9 @@ class StoreWire(Wire):
     def __init__(self, lns: str, record: Record) -> None:
         self._lns = lns
         self._record = record
-        self._is_cut = False
-        self._delay_us = 0
+        self.is_cut = False
+        self.delay_us = 0
         self._faults: dict[str, dict[str, int]] = {}
-
-    @property
-    def is_cut(self) -> bool:
-        return self._is_cut
-
-    @property
-    def delay_us(self) -> int:
-        return self._delay_us
 
     async def claimed(self, work: Callable[[], Awaitable[T]]) -> T:
         """`carry`, for a claim."""
@@ -181,9 +173,9 @@ class StoreWire(Wire):
 
     async def carry(self, work: Callable[[], Awaitable[T]], patience_us: int = PATIENCE_US) -> T:
         """The answer from the other end; StoreUnavailable when it does not come in time."""
-        if self._is_cut:
+        if self.is_cut:
             raise StoreUnavailable("the wire to the store is cut")
-        answer, delay_us = await work(), self._delay_us
+        answer, delay_us = await work(), self.delay_us
         if delay_us:
             await asyncio.sleep(min(delay_us, patience_us) / 1_000_000)
         if delay_us >= patience_us:
@@ -191,18 +183,18 @@ class StoreWire(Wire):
         return answer
 
     def cut(self) -> None:
-        self._is_cut = True
+        self.is_cut = True
         self._begin("cut", {})
 
     def delay(self, us: int) -> None:
-        self._delay_us = us
+        self.delay_us = us
         self._begin("delay", {"after_us": us})
 
     async def restore(self) -> None:
         self.mend()
 
     def mend(self) -> None:
-        self._is_cut, self._delay_us = False, 0
+        self.is_cut, self.delay_us = False, 0
         for fault in list(self._faults):
             self._end(fault)
 
@@ -326,10 +318,7 @@ class MemoryServer(NetworkServer):
             newest = device.record.join_nonce_min - 1
             if newest >= JOIN_NONCE_MIN_MAX:  # no file demands that much: it has joined as often
                 await self._sessions.next_join_nonce(device.dev_eui, newest)
-        with alive(self.lns):
-            await self._outboxes.open(self.lns)
-            self._server = self._new_server()
-            await self._open_door(self._server)
+        await self._run()
 
     async def kill(self) -> None:
         if self.door is not None:
@@ -346,6 +335,9 @@ class MemoryServer(NetworkServer):
                 kept = self._sessions.sessions(device.dev_eui)
                 stale = tuple(replace(session, f_cnt_up=f_cnt_up) for session in kept)
                 await self._preset(device.dev_eui, stale)
+        await self._run()
+
+    async def _run(self) -> None:
         with alive(self.lns):
             await self._outboxes.open(self.lns)
             self._server = self._new_server()
