@@ -164,7 +164,7 @@ class TappedStation(CaseStation):
 
     def clone_uplinks_to(self, station: str, after_us: int) -> None:
         other = self.setup.station(station).tap
-        self.tap.clone_to(other, self._note(after_us), None)
+        self.tap.clone_to(other, self._note(after_us))
 
     def suppress_downlinks(self, downlinks: int) -> None:
         self.tap.suppress_down(downlinks)

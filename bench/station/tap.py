@@ -66,7 +66,7 @@ class FaultKind(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """One fault; `remaining` texts are still to suffer it, None = until it is cleared.
+    """One fault; `remaining` texts are still to suffer it, None = all.
 
     `after_us`: how much later the text, or its copy, leaves. `times`: how many copies.
     """
@@ -96,7 +96,7 @@ class Faults:
         return fault
 
     def end(self, fault: Fault) -> None:
-        """Clear a fault; without effect on one that has ended."""
+        """Without effect on one that has ended."""
         if fault in self._active:
             self._active.remove(fault)
             self._note("fault.end", fault)
@@ -113,10 +113,6 @@ class Faults:
             if fault.remaining <= 0:
                 self.end(fault)
         return fault
-
-    def end_all(self) -> None:
-        for fault in list(self._active):
-            self.end(fault)
 
     def _note(self, kind: str, fault: Fault) -> None:
         fields: dict[str, object] = {
@@ -258,7 +254,6 @@ class MemoryLink:
             self._reader.set_result(None)
 
 
-HISTORY_MAX = 10_000
 _SHOWN_BYTES = 16
 
 
@@ -266,7 +261,7 @@ class Tap:
     """One station's tap; `run` it in a task, and give the station `connect` as its link factory.
 
     `connect_lns` opens a link to the server. `xtime_now`: the station's clock, needed for
-    `clone_to` and for a fresh xtime. Remembers the faults injected and the last 10 000 receptions.
+    `clone_to` and for a fresh xtime. Remembers the faults injected.
     A delayed text whose link is down as it leaves is dropped. `audible` is asked of each reception
     as it comes: one that the station was not to hear goes no further; the others leave `lag_us`
     later.
@@ -290,7 +285,6 @@ class Tap:
         self._faults = Faults(station, record)
         self._connection: Connection | None = None
         self._tasks: asyncio.TaskGroup | None = None
-        self._history: deque[str] = deque(maxlen=HISTORY_MAX)
 
     async def run(self) -> None:
         try:
@@ -335,66 +329,54 @@ class Tap:
             self._note_link("refused")
             raise
 
-    def delay_up(self, delay_us: int, n: int | None = None) -> Fault:
-        """Let the next `n` receptions leave so much later; None: until cleared."""
-        return self._begin(FaultKind.DELAY, n, after_us=delay_us)
+    def delay_up(self, delay_us: int, n: int | None = None) -> None:
+        """Let the next `n` receptions leave so much later; None: all."""
+        self._begin(FaultKind.DELAY, n, after_us=delay_us)
 
-    def drop_up(self, n: int | None = 1) -> Fault:
-        """Let the next `n` receptions not leave; None: until cleared."""
-        return self._begin(FaultKind.DROP, n)
+    def drop_up(self, n: int) -> None:
+        """Let the next `n` receptions not leave."""
+        self._begin(FaultKind.DROP, n)
 
-    def repeat_up(self, after_us: int, times: int = 1, n: int | None = 1) -> Fault:
-        """Let the next `n` receptions leave again `times` times, `after_us` between two."""
-        return self._begin(FaultKind.REPEAT, n, after_us=after_us, times=times)
+    def repeat_up(self, after_us: int, times: int = 1) -> None:
+        """Let the next reception leave again `times` times, `after_us` between two."""
+        self._begin(FaultKind.REPEAT, 1, after_us=after_us, times=times)
 
-    def clone_to(self, other: "Tap", after_us: int = 0, n: int | None = 1) -> Fault:
-        """Let the next `n` receptions come from another station too, in that station's words."""
-        return self._begin(FaultKind.CLONE, n, after_us=after_us, target=other)
+    def clone_to(self, other: "Tap", after_us: int) -> None:
+        """Let all receptions come from another station too, in that station's words."""
+        self._begin(FaultKind.CLONE, None, after_us=after_us, target=other)
 
-    def suppress_down(self, n: int | None = 1) -> Fault:
-        """Let the next `n` dnmsg not reach the station; None: until cleared."""
-        return self._begin(FaultKind.SUPPRESS, n)
+    def suppress_down(self, n: int) -> None:
+        """Let the next `n` dnmsg not reach the station."""
+        self._begin(FaultKind.SUPPRESS, n)
 
-    def delay_down(self, delay_us: int, n: int | None = None) -> Fault:
-        """Let the next `n` dnmsg reach the station so much later; None: until cleared."""
-        return self._begin(FaultKind.DELAY_DOWNLINK, n, after_us=delay_us)
+    def delay_down(self, delay_us: int, n: int | None = None) -> None:
+        """Let the next `n` dnmsg reach the station so much later; None: all."""
+        self._begin(FaultKind.DELAY_DOWNLINK, n, after_us=delay_us)
 
-    def cut(self) -> Fault:
+    def cut(self) -> None:
         """End the connection of the station, and let it not connect until `restore`."""
-        fault = self._begin(FaultKind.CUT, None)
+        self._begin(FaultKind.CUT, None)
         if self._connection is not None:
             self._connection.close()
-        return fault
 
     def restore(self) -> None:
         """Undo `cut`; the station connects when its back-off is over."""
-        self._end(FaultKind.CUT)
+        while (cut := self._faults.active(FaultKind.CUT)) is not None:
+            self._faults.end(cut)
 
-    def clear(self, fault: Fault | None = None) -> None:
-        """End one fault, or all; texts already delayed stay so."""
-        if fault is not None:
-            return self._faults.end(fault)
-        self._faults.end_all()
+    def replay(self, text: str) -> None:
+        """Let a reception come once more from this station, as if heard as it leaves."""
+        self._inject(told_by(self.xtime_now(), text), fresh_xtime=True)
 
-    def replay(self, what: str, *, after_us: int = 0, fresh_xtime: bool = True) -> None:
-        """Let a reception, named by frame_id or given as text, come once more from this station.
-
-        With `fresh_xtime` as if heard as it leaves. KeyError for a frame_id that was not seen.
-        """
-        text = what if what.startswith("{") else self._seen(what)
-        self.inject(text, after_us=after_us, fresh_xtime=fresh_xtime)
-
-    def inject(self, text: str, *, after_us: int = 0, fresh_xtime: bool = False) -> None:
+    def inject(self, text: str) -> None:
         """Let any text, also a broken one, come from this station."""
-        detail: dict[str, object] = {"after_us": after_us, "fresh_xtime": fresh_xtime}
-        fault = self._faults.begin(Fault(FaultKind.REPLAY, None, after_us, detail=detail))
+        self._inject(text, fresh_xtime=False)
 
-        def leave() -> None:
-            fresh = told_by(self.xtime_now(), text) if fresh_xtime else text
-            self._leave(Leaving(fresh, "up", origin="injected"))
-            self._faults.end(fault)
-
-        self._later(after_us, leave)
+    def _inject(self, text: str, *, fresh_xtime: bool) -> None:
+        detail: dict[str, object] = {"after_us": 0, "fresh_xtime": fresh_xtime}
+        fault = self._faults.begin(Fault(FaultKind.REPLAY, None, detail=detail))
+        self._leave(Leaving(text, "up", origin="injected"))
+        self._faults.end(fault)
 
     def _begin(
         self,
@@ -404,7 +386,7 @@ class Tap:
         after_us: int = 0,
         times: int = 1,
         target: "Tap | None" = None,
-    ) -> Fault:
+    ) -> None:
         detail: dict[str, object] = {}
         if n is not None:
             detail["n"] = n
@@ -414,18 +396,13 @@ class Tap:
             detail["times"] = times
         if target is not None:
             detail["to"] = target.station
-        return self._faults.begin(Fault(kind, n, after_us, times, target, detail))
-
-    def _end(self, kind: FaultKind) -> None:
-        while (fault := self._faults.active(kind)) is not None:
-            self._faults.end(fault)
+        self._faults.begin(Fault(kind, n, after_us, times, target, detail))
 
     def _up(self, text: str) -> None:
         if not is_reception(text):
             return self._leave(Leaving(text, "up"))
         if not self.audible(text):
             return self._note(Leaving(text, "up"), dropped=True)
-        self._history.append(text)
         self._clone(text)
         if self._faults.take(FaultKind.DROP):
             return self._note(Leaving(text, "up"), dropped=True)
@@ -456,13 +433,6 @@ class Tap:
         other = clone.target
         copy = told_by(other.xtime_now(), text, teller_now=self.xtime_now())
         self._later(clone.after_us, lambda: other._leave(Leaving(copy, "up", origin="injected")))
-
-    def _seen(self, frame_id: str) -> str:
-        """The newest reception of a frame; KeyError if there was none."""
-        for text in reversed(self._history):
-            if frame_id_of(text) == frame_id:
-                return text
-        raise KeyError(frame_id)
 
     def _leave(self, leaving: Leaving) -> None:
         connection = self._connection
