@@ -63,64 +63,31 @@ RUI3_LINES = LineSpelling(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line as text: no line end, never empty, printable ASCII, U+FFFD for each byte of noise.
-
-    `damaged`: there were bytes that no device means to send, or it was longer than is kept.
-    """
+    """One line as text, never empty: no line end, printable ASCII, U+FFFD for a byte of noise."""
 
     kind: LineKind
     text: str
-    damaged: bool = False
-
-
-class LineCutter:
-    """Cuts a stream of bytes into lines; remembers the one that has not ended yet."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        self._overlong = False
-
-    def receive_bytes(self, data: bytes) -> list[tuple[bytes, bool]]:
-        """The lines that end in these bytes, without the empty ones, and whether one was cut."""
-        *ended, rest = _LINE_ENDS.split(data)
-        lines = []
-        for part in ended:
-            self._append(part)
-            if self._rest:
-                lines.append((bytes(self._rest), self._overlong))
-            self.forget()
-        self._append(rest)
-        return lines
-
-    def forget(self) -> None:
-        """Drop the line that has not ended: its end will not come."""
-        self._rest.clear()
-        self._overlong = False
-
-    def _append(self, part: bytes) -> None:
-        self._rest += part
-        if len(self._rest) > LINE_BYTES_MAX:
-            del self._rest[:-LINE_BYTES_MAX]
-            self._overlong = True
 
 
 class AtConsole:
-    """The bench's side of a serial line; no bytes whatever make it raise."""
+    """The bench's side of a serial line; no bytes whatever make it raise.
+
+    Remembers the line that has not ended yet. How the bytes are cut makes no difference.
+    """
 
     def __init__(self, spelling: LineSpelling = RUI3_LINES) -> None:
         self._spelling = spelling
-        self._cutter = LineCutter()
+        self._rest = b""
 
     def receive_bytes(self, data: bytes) -> list[Line]:
         """The lines that end in these bytes, in order; a line with another inside it is several."""
-        return [
-            line
-            for raw, cut in self._cutter.receive_bytes(data)
-            for line in _lines_in(raw, self._spelling, cut=cut)
-        ]
+        *ended, rest = _LINE_ENDS.split(self._rest + data)
+        self._rest = rest[-LINE_BYTES_MAX:]
+        return [line for raw in ended for line in _lines_in(raw, self._spelling)]
 
     def forget(self) -> None:
-        self._cutter.forget()
+        """Drop the line that has not ended: its end will not come."""
+        self._rest = b""
 
 
 def command_bytes(text: str) -> bytes:
@@ -130,16 +97,14 @@ def command_bytes(text: str) -> bytes:
     return f"{text}\r\n".encode("ascii")
 
 
-def _lines_in(raw: bytes, spelling: LineSpelling, *, cut: bool) -> Iterator[Line]:
-    heard = raw.replace(b"\0", b"")  # RUI3 pads AT+SN with NUL bytes
+def _lines_in(raw: bytes, spelling: LineSpelling) -> Iterator[Line]:
+    heard = raw[-LINE_BYTES_MAX:].replace(b"\0", b"")  # RUI3 pads AT+SN with NUL bytes
     printable = "".join(chr(byte) if 0x20 <= byte < 0x7F else _NOISE for byte in heard)
     begins = sorted({0, *(found.start() for found in spelling.interjection.finditer(printable))})
     for begin, end in zip(begins, [*begins[1:], len(printable)], strict=True):
-        part = printable[begin:end]
-        text = part.strip(f" {_NOISE}")
+        text = printable[begin:end].strip(f" {_NOISE}")
         if text:
-            damaged = len(heard) < len(raw) or _NOISE in part or (cut and begin == 0)
-            yield Line(_kind(text, spelling), text, damaged=damaged)
+            yield Line(_kind(text, spelling), text)
 
 
 def _kind(text: str, spelling: LineSpelling) -> LineKind:
