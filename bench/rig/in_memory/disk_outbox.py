@@ -131,6 +131,7 @@ class DiskOutbox:
     async def kill(self) -> None:
         """End it at once: nobody waits for what is on its way, and nothing more is written."""
         self._look_at_connections()
+        self._look_at_state()
         if self._ended is not None and not self._ended.done():
             with closing(connect(self._file, timeout=0, isolation_level=None)) as held:
                 while self._full is None and not _is_held(held):  # noqa: ASYNC110
@@ -151,6 +152,7 @@ class DiskOutbox:
         self._look_at_silence()
         self._look_at_connections()
         self._look_at_rest()
+        self._look_at_state()
         curt = self.broker.without_a_word
         await self._until_over()
         if due_us is not None and (self._waiting or now_us() > due_us + _SENT_WITHIN_US):
@@ -383,6 +385,28 @@ class DiskOutbox:
             if (seen := state_of(self._file).waiting) != self._waiting:
                 self._wrong(f"in the file in the end: expected {self._waiting}, observed {seen}")
 
+    def _look_at_state(self) -> None:
+        """What anybody may read of the file while a server has it is what waits there."""
+        if self._is_stuck or not self._file.exists():
+            return
+        state, ids = state_of(self._file), list(self._since)
+        files = self._file, self._file.with_name(self._file.name + "-wal")
+        seen: list[object] = [state.file_bytes, sum(one.waiting for one in state.streams)]
+        due: list[object] = [sum(file.stat().st_size for file in files if file.exists())]
+        due += [state.waiting]
+        if state.waiting == len(ids):  # else the broker has what is not removed yet
+            seen += [one and one.message_id for one in (state.oldest, state.newest)]
+            due += [ids[0], ids[-1]] if ids else [None, None]
+        if seen != due:
+            self._wrong(f"octets, messages, oldest, newest: expected {due}, observed {seen}")
+        for one in state.streams:
+            first, last = one.first or 1, one.last or one.numbered
+            if not first <= last <= one.numbered:
+                self._wrong(f"{one.topic}: numbers {first} to {last} wait of {one.numbered}")
+            aside = [put.sequence_number for put in state.parked if put.topic == one.topic]
+            if aside != sorted(aside):
+                self._wrong(f"{one.topic}: put aside: expected {sorted(aside)}, observed {aside}")
+
     def _refuse(self, topic: str) -> None:
         self._troubled.add(topic)
         self._look_at_wait(topic)
@@ -440,12 +464,16 @@ class DiskOutbox:
                 self._wrong(f"min_msg_time: {at}, and {message_id} waits since {since}")
 
     def _look_at_silence(self) -> None:
-        """How far its messages have come is told again and again while the broker is there."""
+        """How far its messages have come is told at once, and again while the broker is there."""
         since_us = self.broker.well_since_us
         if since_us is not None:
             silent_us = now_us() - max(since_us, self._told_us, self.broker.full_us)
-            if silent_us > _TELL_US:
-                self._wrong(f"statement: expected every {_TELL_US} us, none for {silent_us} us")
+            is_first = self._told_us < since_us and not self._is_stuck
+            most_us = _SENT_WITHIN_US if is_first else _TELL_US
+            if silent_us > most_us:
+                since = ", since it is connected" if is_first else ""
+                every = f"expected every {_TELL_US} us, none for {silent_us} us"
+                self._wrong(f"statement: {every}{since}")
 
     def _look_at_rest(self) -> None:
         """A broker that is there for long has taken all that waits, but for what it refuses."""
