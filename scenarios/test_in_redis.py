@@ -15,10 +15,8 @@ from scenarios import (
     test_counter_lives,
     test_forgetful_store,
     test_join_limits,
-    test_ownership,
     test_second_look,
     test_several_servers,
-    test_shared_store,
     test_slow_store,
 )
 from scenarios.test_several_servers import JOINED_ELSEWHERE
@@ -29,10 +27,8 @@ GROUPS = (
     test_counter_lives,
     test_forgetful_store,
     test_join_limits,
-    test_ownership,
     test_second_look,
     test_several_servers,
-    test_shared_store,
     test_slow_store,
 )
 LEFT_OUT = {
@@ -44,7 +40,6 @@ LEFT_OUT = {
     "whoever_may_have_joined_elsewhere_is_looked_up": "a round trip longer here",
     "what_is_read_of_a_device_meanwhile_ends_no_join": "lost with the wire that it was in",
     "a_copy_is_the_first_while_its_frame_is_given_back": "the same",
-    "a_session_is_nobodys_a_day_after_its_newest_frame": "waits until Redis has forgotten",
     "what_was_looked_at_twice_has_three_answers_more": "waits until Redis has forgotten",
 }
 

@@ -296,8 +296,12 @@ class ConsumerBooks:
             yield f"ids that are remembered: expected {least} to {most}, observed {ids}"
 
     def put_aside(self, seen: Iterable[Said]) -> Iterator[str]:
-        """What waits for a person in the store is what its consumers have told of, all of it."""
-        for parked in () if self.is_blind else seen:
+        """What waits for a person is what consumers have told of, all of it, the oldest first."""
+        seen = () if self.is_blind else list(seen)
+        since_us = [parked["parked_us"] for parked in seen]
+        if since_us != (in_order := sorted(since_us, key=str)):
+            yield f"put aside: expected {in_order}, observed {since_us}"
+        for parked in seen:
             due = self._parked.get(_identity(parked), {})
             for name in _OF_PARKED:
                 which = f"{parked['message_id']} that is put aside: {name}"
