@@ -13,8 +13,7 @@ from bench.lake.tables import TABLES
 from bench.score.expectations import Grade
 from bench.score.laws import BETWEEN_SERVERS
 from bench.score.oracle import ORACLE_SENTENCE, TOLD_SENTENCE
-from bench.score.read import columns_of
-from bench.score.schema import KINDS
+from bench.score.read import KINDS, columns_of
 
 FAIL, INCONCLUSIVE = "'FAIL'", "'INCONCLUSIVE'"
 # Those of the lake, and where it stands among the reasons of its verdict.

@@ -11,8 +11,7 @@ level 1 forgot, what a server missed while its store was away; such rows carry t
 
 from bench.score.laws import RETENTION_US
 from bench.score.level2 import FACTS, JUDGED, MAX_GAP, RESUBMISSIONS_MAX, judged
-from bench.score.receptions import BEFORE, SO_FAR, WHOLE, WORDS, sentence, told
-from bench.score.station_text import eui_no
+from bench.score.receptions import BEFORE, SO_FAR, WHOLE, WORDS, eui_no, sentence, told
 from bench.spark.cut import Fold
 
 NON_DUPLICATE = "NonDuplicate"

@@ -5,7 +5,7 @@ import json
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from bench.score.station_text import eui_no, heard
+from bench.score.receptions import eui_no, heard
 
 pytestmark = pytest.mark.spark
 
