@@ -28,9 +28,9 @@ from pydantic_core import PydanticUndefined
 import bench.lab.inventory.sections as bench_toml
 import lns.config as lns_toml
 import lns.events as lns_events
-from bench.cli.output import MEANINGS
 from bench.cli.program import COMMANDS
 from bench.lake.tables import TABLES
+from bench.night.record import MEANINGS
 from bench.plan.needs import Abilities, board, from_json, lacking
 from bench.rig.case_setup import Expectations
 from bench.rig.interfaces import RigDevice, RigStation

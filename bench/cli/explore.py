@@ -14,7 +14,6 @@ from bench.chance import stream
 from bench.cli.output import (
     RUNS,
     AsJson,
-    ExitCode,
     Refused,
     Seed,
     answer,
@@ -30,6 +29,7 @@ from bench.explore.generate import Limits, random_history
 from bench.explore.history import History, KeptHistory, keep_histories, read_histories, read_history
 from bench.explore.judge import drawing, play_and_judge
 from bench.explore.rig_stage import fits_wires, for_wires, missing
+from bench.night.record import ExitCode
 
 Rig = Literal["simulated", "emulated"]
 WAIT_ON_WIRES_US = 2_000_000
@@ -118,7 +118,7 @@ def _on_rig(
 ) -> int:
     # Pytest and reports, which histories in memory do not need: a quarter of the start.
     from bench.cli.run import Selection, run_scenarios
-    from bench.cli.verdicts import in_words, totals
+    from bench.night.record import in_words, totals
 
     wires = rig == "emulated"
     if text is not None:

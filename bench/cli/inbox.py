@@ -13,7 +13,6 @@ from cyclopts import Parameter
 from bench.cli.consumer import Consumer, KeyTimes, Store, consume, figures_at
 from bench.cli.output import (
     AsJson,
-    ExitCode,
     Flag,
     Refused,
     answer,
@@ -22,6 +21,7 @@ from bench.cli.output import (
     shown_path,
     time_span_us,
 )
+from bench.night.record import ExitCode
 from bench.report.excerpts import shown
 from lns.delivery import ConfigurationError, Detectors, MessageIdWindow, SequenceTracker
 from lns.delivery.inbox import Figures, utc_us

@@ -31,7 +31,6 @@ from bench.certificates import (
 from bench.cli.output import (
     AsJson,
     BenchBroken,
-    ExitCode,
     Flag,
     Refused,
     RegionName,
@@ -46,6 +45,7 @@ from bench.cli.output import (
 )
 from bench.host.lns_process import toml_text
 from bench.host.program import HostError
+from bench.night.record import ExitCode
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.emulated_lab import EmulatedLab
 from lns.__main__ import main

@@ -37,7 +37,6 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     Dut,
-    ExitCode,
     Lake,
     Limit,
     Line,
@@ -50,7 +49,6 @@ from bench.cli.output import (
     print_lines,
     refusing,
     shown_path,
-    worst,
 )
 from bench.cli.progress import Progress, ProgressDisplay
 from bench.cli.report import score_runs, write_report
@@ -70,6 +68,7 @@ from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
 from bench.night.memory import sick_parts
 from bench.night.morning import Known
+from bench.night.record import ExitCode, worst
 from bench.run.run_record import RunRecord, describe
 from bench.run.wall_clock import check
 from lns.clock import utc_of_this_host
@@ -430,7 +429,7 @@ def _judged(
     of_histories = explored()
     stage("reports")
     judged = tuple(Judged(what, folder, scores[folder.name]) for what, folder in folders.items())
-    morning = morning_of(night.runs, folders[SCENARIOS], night.known, night.gate)
+    morning = morning_of(night.runs, folders[SCENARIOS], night.known)
     states = {} if morning is None else states_of(morning, night.known)
     for folder in folders.values():
         write_report(folder, states)

@@ -17,7 +17,6 @@ from cyclopts import Parameter
 from bench.cli.output import (
     RUNS,
     AsJson,
-    ExitCode,
     Refused,
     RunsRead,
     answer,
@@ -33,7 +32,6 @@ from bench.cli.report import (
     resolve,
     timing_rows,
 )
-from bench.cli.verdicts import in_words
 from bench.night.comparison import Outcome, compared, table
 from bench.night.comparison import sentence as answer_of
 from bench.night.memory import remembered
@@ -47,10 +45,9 @@ from bench.night.morning import (
     read_known,
     with_known,
 )
-from bench.night.record import FAIL, Recorded, record_of
+from bench.night.record import FAIL, ExitCode, Recorded, exit_code, in_words, record_of
 from bench.night.series import Series, State
 from bench.night.statistics import wilson
-from bench.report import exit_code
 from bench.report.page import PAGE
 from bench.report.page import write_nights as write_page
 from bench.report.summary import KINDS, CaseState, brief, change_lines, document, morning_sentence
@@ -446,7 +443,7 @@ def label_of_tonight(runs: Path) -> str:
     return next(name for name in names if name not in taken)
 
 
-def morning_of(runs: Path, folder: Path, known: Sequence[Known], how: str) -> Morning | None:
+def morning_of(runs: Path, folder: Path, known: Sequence[Known]) -> Morning | None:
     """The morning after the night that a run is part of; None where that is not the newest."""
     record = record_of(folder)
     for line in remembered(runs).lines:
@@ -530,7 +527,7 @@ class Judged:
 
     @property
     def exit_code(self) -> ExitCode:
-        return ExitCode(exit_code(self.score))
+        return exit_code(self.score)
 
     @property
     def findings(self) -> int:

@@ -6,54 +6,14 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import IntEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from bench.night.record import ExitCode
 from lns.complaints import without_controls
 from lns.lorawan.region import REGIONS, Region, region
-
-
-class ExitCode(IntEnum):
-    """The exit codes of every command; scripts rely on them."""
-
-    PASSED = 0
-    FAILED = 1
-    INTERRUPTED = 2
-    USAGE = 4
-    REPEATED = 10
-    INCONCLUSIVE = 11
-    BENCH_ERROR = 12
-
-
-MEANINGS = {
-    ExitCode.PASSED: "every verdict is a PASS at the first attempt, or nothing was to be judged",
-    ExitCode.FAILED: "at least one FAIL",
-    ExitCode.INTERRUPTED: "interrupted",
-    ExitCode.USAGE: "usage or configuration: the message says what to change",
-    ExitCode.REPEATED: "no FAIL, but passes on a repeated stimulus",
-    ExitCode.INCONCLUSIVE: "no FAIL, but more INCONCLUSIVE than is allowed",
-    ExitCode.BENCH_ERROR: "the bench itself failed, or the run is incomplete or has no verdict",
-}
-
-# The first of these that applies to one of several runs is the exit code of all of them.
-_WORST_FIRST = (
-    ExitCode.INTERRUPTED,
-    ExitCode.USAGE,
-    ExitCode.BENCH_ERROR,
-    ExitCode.FAILED,
-    ExitCode.INCONCLUSIVE,
-    ExitCode.REPEATED,
-    ExitCode.PASSED,
-)
-
-
-def worst(codes: Iterable[int]) -> ExitCode:
-    """The exit code of several runs together; BENCH_ERROR for none, as there is no verdict."""
-    found = {ExitCode(code) for code in codes}
-    return next((code for code in _WORST_FIRST if code in found), ExitCode.BENCH_ERROR)
 
 
 class Refused(Exception):

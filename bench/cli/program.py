@@ -12,7 +12,8 @@ from pathlib import Path
 from cyclopts import App, CycloptsError
 from cyclopts.config import Toml
 
-from bench.cli.output import MEANINGS, PROGRAM, ExitCode, Refused, print_error, print_json
+from bench.cli.output import PROGRAM, Refused, print_error, print_json
+from bench.night.record import MEANINGS, ExitCode
 
 COMMANDS: dict[str, str] = {
     "nightly": "nightly.nightly",

@@ -25,7 +25,6 @@ from bench.cli.output import (
     RUNS,
     AsJson,
     BenchBroken,
-    ExitCode,
     Lake,
     Refused,
     RunNames,
@@ -37,11 +36,10 @@ from bench.cli.output import (
     print_lines,
     refusing,
     shown_path,
-    worst,
 )
 from bench.cli.progress import Progress, ProgressDisplay, Span, print_styled
-from bench.cli.verdicts import WORDS, in_words
-from bench.report import exit_code, narration
+from bench.night.record import VERDICTS, ExitCode, exit_code, in_words, worst
+from bench.report import narration
 from bench.report.excerpts import shown, visible
 from bench.report.facts import ms
 from bench.report.narration import cast_of, seconds
@@ -226,7 +224,7 @@ def report(
     """
     folders = resolve(run, runs=runs)
     scores = [write_report(folder) for folder in folders]
-    codes = [ExitCode(bench.report.exit_code(score)) for score in scores]
+    codes = [exit_code(score) for score in scores]
     documents = [
         {"run": folder, "report": folder / REPORT, "exit_code": int(code)}
         for folder, code in zip(folders, codes, strict=True)
@@ -256,7 +254,7 @@ def write_report(folder: Path, states: Mapping[str, CaseState] | None = None) ->
         said: dict[str, Any] = json.loads((folder / "score.json").read_bytes())
         return said
     totals = Counter(verdict.verdict for verdict in score.verdicts)
-    return {**msgspec.to_builtins(score), "totals": {word: totals[word] for word in WORDS}}
+    return {**msgspec.to_builtins(score), "totals": {word: totals[word] for word in VERDICTS}}
 
 
 def _unscored_rows(folder: Path, score: dict[str, Any]) -> list[tuple[str, object]]:

@@ -15,7 +15,6 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     Dut,
-    ExitCode,
     Limit,
     Line,
     Refused,
@@ -32,8 +31,9 @@ from bench.cli.output import (
 )
 from bench.cli.progress import ProgressDisplay
 from bench.cli.scenarios import ScenarioLines, chosen, nothing_fits
-from bench.cli.verdicts import (
+from bench.night.record import (
     CaseVerdict,
+    ExitCode,
     exit_code_of,
     in_words,
     read_left_out,

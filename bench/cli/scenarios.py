@@ -24,7 +24,6 @@ from bench.cli.on_hardware.lab import inventory_of
 from bench.cli.output import (
     AsJson,
     BenchBroken,
-    ExitCode,
     Flag,
     Refused,
     answer,
@@ -33,8 +32,8 @@ from bench.cli.output import (
     refusing,
 )
 from bench.cli.progress import ProgressDisplay
-from bench.cli.verdicts import in_words
 from bench.explore.history import read_histories
+from bench.night.record import ExitCode, in_words
 from bench.plan import Bound, Overheads, Schedule, bound, schedule
 from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench
 from bench.run.run_record import PLAN, RETENTION_S

@@ -99,7 +99,7 @@ def _run_row(run: str, manifest: Mapping[str, Any], score: Mapping[str, Any]) ->
         "build": build_of(manifest)[0],
         "explores": manifest.get("explores") is True,
         "cases": len(score["verdicts"]),
-        "exit_code": exit_code(dict(score)),
+        "exit_code": int(exit_code(dict(score))),
         **{word.lower(): count for word, count in score["totals"].items()},
         **{name: score["counts"][name] for name in ("left_out", "repeated")},
         "whole": score["wholeness"]["whole"],

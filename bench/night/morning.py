@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -27,6 +26,7 @@ from bench.night.record import (
     Recorded,
     Result,
     Timing,
+    worst,
 )
 from bench.night.series import STRIP_MAX, Recent, Series, State, Tonight, recent, with_night
 from bench.night.statistics import segments, shifts, stands_out, wilson
@@ -130,7 +130,6 @@ AIM_GAP_US = 20_000
 LAB_SHIFT_MIN = 0.05
 _RECENT_NIGHTS = 15
 _NEAR_NIGHTS = 3
-_WORST_FIRST = (2, 4, 12, 1, 11, 10, 0)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,7 +268,6 @@ def _night(runs: Sequence[Recorded]) -> Night:
     for run in runs:
         totals += run.totals
         totals[LEFT_OUT] += 0 if run.explores else len(run.left_out)
-    codes = {run.code for run in runs}
     parts: dict[str, Part] = {}
     for run in runs:
         parts |= {f"{part.kind} {part.name}": part for part in run.lab}
@@ -287,7 +285,7 @@ def _night(runs: Sequence[Recorded]) -> Night:
         dirty=any(run.dirty for run in runs),
         part=first.part,
         catalogue=first.catalogue,
-        code=next((code for code in _WORST_FIRST if code in codes), 12),
+        code=worst(run.code for run in runs),
         trouble="; ".join(dict.fromkeys(run.trouble for run in runs if run.trouble)),
         started=min((run.started for run in runs), default=""),
         ended=max((run.ended for run in runs), default=""),
@@ -585,8 +583,3 @@ def with_known(line: Line, known: Sequence[Known]) -> Night:
             changes.append(Change(kind="known_unused", case=one.case, text=text))
     counts = dict(Counter(change.kind for change in changes))
     return msgspec.structs.replace(night, changes=sorted(changes, key=_rank), counts=counts)
-
-
-def as_json(night: Night) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(night)
-    return found

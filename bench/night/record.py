@@ -1,20 +1,60 @@
-"""What of a run does a night remember? Read from its manifest and its score.json alone."""
+"""What became of a run, and what of it does a night remember?
+
+Read from its manifest and its score.json alone; of one that is not scored, from bench.jsonl.
+"""
 
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-PASSED, FAILED, INTERRUPTED, USAGE, REPEATED, UNPROVEN, BENCH_ERROR = 0, 1, 2, 4, 10, 11, 12
+from bench.capture.reading import Event, of_kinds
+
 PASS_ON_REPEAT = "PASS on repeat"
 
 
-def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> int:
+class ExitCode(IntEnum):
+    """The exit codes of every command; scripts rely on them."""
+
+    PASSED = 0
+    FAILED = 1
+    INTERRUPTED = 2
+    USAGE = 4
+    REPEATED = 10
+    INCONCLUSIVE = 11
+    BENCH_ERROR = 12
+
+
+MEANINGS = {
+    ExitCode.PASSED: "every verdict is a PASS at the first attempt, or nothing was to be judged",
+    ExitCode.FAILED: "at least one FAIL",
+    ExitCode.INTERRUPTED: "interrupted",
+    ExitCode.USAGE: "usage or configuration: the message says what to change",
+    ExitCode.REPEATED: "no FAIL, but passes on a repeated stimulus",
+    ExitCode.INCONCLUSIVE: "no FAIL, but more INCONCLUSIVE than is allowed",
+    ExitCode.BENCH_ERROR: "the bench itself failed, or the run is incomplete or has no verdict",
+}
+
+WORST_FIRST = (
+    ExitCode.INTERRUPTED, ExitCode.USAGE, ExitCode.BENCH_ERROR, ExitCode.FAILED,
+    ExitCode.INCONCLUSIVE, ExitCode.REPEATED, ExitCode.PASSED,
+)  # fmt: skip
+"""The first of these that applies to one of several runs is the exit code of all of them."""
+
+
+def worst(codes: Iterable[int]) -> ExitCode:
+    """The exit code of several runs together; BENCH_ERROR for none, as there is no verdict."""
+    found = {ExitCode(code) for code in codes}
+    return next((code for code in WORST_FIRST if code in found), ExitCode.BENCH_ERROR)
+
+
+def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> ExitCode:
     """The exit code of a scored run, from the verdicts of score.json (a dict, as it is read).
 
     - 12 bench error: the run is incomplete, a verdict is ERROR (or no known word), or there is
@@ -32,21 +72,21 @@ def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> 
     words = Counter(word(v.get("verdict"), v.get("attempt")) for v in verdicts)
     books = score.get("wholeness")
     if isinstance(books, dict) and books.get("whole") is not True:
-        return BENCH_ERROR
+        return ExitCode.BENCH_ERROR
     return code_of(words, inconclusive_share_max)
 
 
-def code_of(words: Counter[str], inconclusive_share_max: float = 0.0) -> int:
+def code_of(words: Counter[str], inconclusive_share_max: float = 0.0) -> ExitCode:
     """The same for so many cases of each word."""
     cases = words.total()
     if cases == 0 or words["ERROR"]:
-        return BENCH_ERROR
+        return ExitCode.BENCH_ERROR
     if words["FAIL"]:
-        return FAILED
+        return ExitCode.FAILED
     proven = words["PASS"] + words[PASS_ON_REPEAT]
     if words["INCONCLUSIVE"] > inconclusive_share_max * cases or proven == 0:
-        return UNPROVEN
-    return REPEATED if words[PASS_ON_REPEAT] else PASSED
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.REPEATED if words[PASS_ON_REPEAT] else ExitCode.PASSED
 
 
 def word(verdict: object, attempt: object) -> str:
@@ -58,6 +98,65 @@ def word(verdict: object, attempt: object) -> str:
         repeated = isinstance(attempt, int) and attempt > 1
         return PASS_ON_REPEAT if repeated else "PASS"
     return str(verdict) if verdict in ("FAIL", "INCONCLUSIVE") else "ERROR"
+
+
+BENCH_EVENTS = "bench.jsonl"
+VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
+
+
+@dataclass(frozen=True, slots=True)
+class CaseVerdict:
+    """What became of one case, as its `case.end` says."""
+
+    case: str
+    verdict: str
+    reasons: tuple[str, ...] = ()
+    attempt: int = 1
+
+
+def read_verdicts(run_folder: Path) -> list[CaseVerdict]:
+    """The verdicts of a run in order; a line that cannot be read is none, for Spark to count.
+
+    A case that proved nothing and was played again does not count: its repetition does.
+    """
+    ends = of_kinds(run_folder / BENCH_EVENTS, "case.end")
+    return [_verdict(end) for end in ends if not end.get("repeated")]
+
+
+def read_left_out(run_folder: Path) -> dict[str, int]:
+    """What the rig misses, and how many cases it could not play for that, the most first."""
+    counted: Counter[str] = Counter()
+    for note in of_kinds(run_folder / BENCH_EVENTS, "case.left_out"):
+        missing = note.get("missing")
+        names = sorted(map(str, missing)) if isinstance(missing, list) else []
+        counted[", ".join(names) or "not told"] += 1
+    return dict(counted.most_common())
+
+
+def totals(verdicts: Iterable[CaseVerdict]) -> dict[str, int]:
+    """How many cases ended with each verdict word; the four words are always there."""
+    counted = Counter(verdict.verdict for verdict in verdicts)
+    return {word: counted.pop(word, 0) for word in VERDICTS} | dict(sorted(counted.items()))
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no verdict"
+
+
+def exit_code_of(verdicts: Sequence[CaseVerdict], *, whole: bool = True) -> ExitCode:
+    """The exit code of a run that is not scored yet; the same rule as for a scored one."""
+    rows = [{"verdict": verdict.verdict, "attempt": verdict.attempt} for verdict in verdicts]
+    return exit_code({"verdicts": rows, "wholeness": {"whole": whole}})
+
+
+def _verdict(end: Event) -> CaseVerdict:
+    reasons, attempt = end.get("reasons"), end.get("attempt")
+    return CaseVerdict(
+        case=str(end.get("case", "?")),
+        verdict=str(end.get("verdict", "ERROR")),
+        reasons=tuple(str(reason) for reason in reasons) if isinstance(reasons, list) else (),
+        attempt=attempt if isinstance(attempt, int) else 1,
+    )
 
 
 GLYPHS = {"PASS": "·", "PASS on repeat": "r", "FAIL": "F", "INCONCLUSIVE": "?", "ERROR": "!"}
@@ -290,7 +389,7 @@ def _recorded(
         host=str(manifest.get("host") or ""),
         whole=whole,
         scored=score is not None,
-        code=code_of(words) if whole else BENCH_ERROR,
+        code=code_of(words) if whole else ExitCode.BENCH_ERROR,
         trouble=trouble,
         results=results,
         left_out={} if score is None else _left_out(score),

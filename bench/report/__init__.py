@@ -1,20 +1,20 @@
 """What does a run look like to a person, to a build server and to a chat window?
 
-`write` leaves report.html, junit.xml and summary.md in a run folder; `exit_code` says the same
-to a shell. Both read only score.json, manifest.json and the captures. A run that has not been
-scored shows its own verdicts; without any, `ReportError` says what to do.
+`write` leaves report.html, junit.xml and summary.md in a run folder. It reads only score.json,
+manifest.json and the captures. A run that has not been scored shows its own verdicts; without any,
+`ReportError` says what to do.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from bench.capture.run_folder import replace
-from bench.night.record import exit_code, manifest_of
+from bench.night.record import manifest_of
 from bench.report.page import page
 from bench.report.score_file import ReportError, Score, score_of
 from bench.report.summary import CaseState, junit, summary
 
-__all__ = ["ReportError", "exit_code", "score_of", "write"]
+__all__ = ["ReportError", "score_of", "write"]
 
 
 def write(

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.night.record import BENCH_ERROR, FAILED, PASSED, REPEATED, UNPROVEN, code_of, word
+from bench.night.record import ExitCode, code_of, word
 from bench.report.score_file import Finding, Score, Verdict
 from bench.verdict.owner import Owner
 
@@ -32,15 +32,15 @@ def conclusion(score: Score) -> Conclusion:
         sentence = _incomplete_sentence(words - withheld, score)
         return Conclusion("ERROR", sentence, tuple(_remarks("ERROR", words, score)))
     verdict, sentence = {
-        BENCH_ERROR: ("ERROR", _error_sentence(words, cases)),
-        FAILED: ("FAIL", _failed_sentence(words, cases, score.verdicts)),
-        UNPROVEN: ("INCONCLUSIVE", _unproven_sentence(words, cases)),
-        REPEATED: (
+        ExitCode.BENCH_ERROR: ("ERROR", _error_sentence(words, cases)),
+        ExitCode.FAILED: ("FAIL", _failed_sentence(words, cases, score.verdicts)),
+        ExitCode.INCONCLUSIVE: ("INCONCLUSIVE", _unproven_sentence(words, cases)),
+        ExitCode.REPEATED: (
             "PASS on repeat",
             f"Nothing failed, but {_of(words['PASS on repeat'], cases, 'passed')} only when the "
             "stimulus was repeated.",
         ),
-        PASSED: (
+        ExitCode.PASSED: (
             "PASS",
             f"{'The only case' if cases == 1 else f'All {_count(cases)} cases'} passed at the"
             " first attempt.",

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from bench.capture.run_folder import replace
 from bench.night.morning import Change, Known, Line, Night, with_known
-from bench.night.record import BENCH_ERROR, FAIL, GLYPHS, LEFT_OUT, NOT_RUN, code_of
+from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, ExitCode, code_of
 from bench.night.series import STEADY, Series, State
 from bench.night.statistics import shifts, wilson
 from bench.report.conclusion import CAUSES_SHOWN, KINDS_SHOWN, WORDS, Cause, causes, conclusion, the
@@ -64,7 +64,7 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         score=score,
         conclusion=conclusion(score),
-        code=code_of(words) if score.wholeness.whole else BENCH_ERROR,
+        code=code_of(words) if score.wholeness.whole else ExitCode.BENCH_ERROR,
         tiles=[(word, words[word], percent(words[word], len(score.verdicts))) for word in WORDS],
         facts=about,
         causes=found,

@@ -132,7 +132,7 @@ FROM {texts}
 
 
 # | MHDR 1 | DevAddr 4 | FCtrl 1 | FCnt 2 | FOpts 0..15 | FPort 0/1 | FRMPayload 0.. | MIC 4 |
-_OF_FRAME = {
+_OF_DATA_DOWN = {
     "f_cnt": "octet[7] * 256 + octet[6]",
     "ack": "octet[5] & 32 != 0",
     "f_pending": "octet[5] & 16 != 0",
@@ -148,7 +148,7 @@ _OF_MESSAGE = {
     "rx2_dr": "said.RX2DR",
     "rx2_freq_hz": "said.RX2Freq",
 }
-_SAID = {name: f"if(is_data, {value}, NULL)" for name, value in _OF_FRAME.items()} | _OF_MESSAGE
+_SAID = {name: f"if(is_data, {value}, NULL)" for name, value in _OF_DATA_DOWN.items()} | _OF_MESSAGE
 _SAYS = ", ".join(f"'{name}', CAST({value} AS STRING)" for name, value in _SAID.items())
 DNMSGS = f"""
 -- The downlinks that reached the tap of a station: what they say of uplink, windows and frame.

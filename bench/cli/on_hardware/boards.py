@@ -18,7 +18,6 @@ from cyclopts import Parameter
 from bench.cli.on_hardware.lab import BENCH, Bench, bench_taken, inventory_of, radio_of
 from bench.cli.output import (
     BenchBroken,
-    ExitCode,
     Flag,
     Refused,
     print_error,
@@ -48,6 +47,7 @@ from bench.device.interfaces import (
 from bench.device.raw_radio import NotPermitted, insist_on_permission
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.lab.inventory import DeviceEntry, Inventory, PortMissing, Radio, port_of
+from bench.night.record import ExitCode
 from bench.rig.on_hardware.lab_board import Secrets, secrets_of
 from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.lorawan.crypto import SessionKeys

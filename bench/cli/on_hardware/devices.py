@@ -12,11 +12,12 @@ from cyclopts import Parameter
 
 from bench.cli.on_hardware import boards
 from bench.cli.on_hardware.lab import BENCH, Bench, bench_taken, inventory_of, whereabouts
-from bench.cli.output import AsJson, BenchBroken, ExitCode, Flag, answer, facts_of
+from bench.cli.output import AsJson, BenchBroken, Flag, answer, facts_of
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
 from bench.host.lns_process import toml_text
 from bench.lab.inventory import Inventory, Radio, owner_of
+from bench.night.record import ExitCode
 from lns.lorawan.identifiers import Eui
 
 VERBS = {"provision": boards.provision, "reset": boards.reset, "replay": boards.replay}

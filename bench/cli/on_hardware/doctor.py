@@ -12,7 +12,6 @@ from bench.cli.output import (
     LAKE,
     RUNS,
     AsJson,
-    ExitCode,
     Lake,
     RunsWritten,
     print_json,
@@ -23,6 +22,7 @@ from bench.doctor import Places, conclusion, diagnosis
 from bench.doctor.installed import Check, Purpose, State, works
 from bench.lab.inventory import Inventory
 from bench.night.memory import note_well, sick_parts
+from bench.night.record import ExitCode
 
 EXAMPLES = ("lorabench doctor", "lorabench doctor --json", "lorabench doctor --bench bench.toml")
 

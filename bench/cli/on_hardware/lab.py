@@ -19,7 +19,6 @@ from cyclopts import Parameter
 from bench.cli.output import (
     AsJson,
     BenchBroken,
-    ExitCode,
     Refused,
     answer,
     labelled,
@@ -44,6 +43,7 @@ from bench.lab.inventory import (
 )
 from bench.lab.inventory.sections import PowerSection
 from bench.lab.power import PowerFailed, PowerSwitch, power_switch
+from bench.night.record import ExitCode
 
 BENCH = Path("bench.toml")
 

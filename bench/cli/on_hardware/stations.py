@@ -14,7 +14,6 @@ from bench.cli.output import (
     RUNS,
     AsJson,
     BenchBroken,
-    ExitCode,
     Flag,
     Refused,
     RunsWritten,
@@ -35,6 +34,7 @@ from bench.lab.basicstation_host import (
 from bench.lab.basicstation_setup import CannotConfigure, RollCall, provision, wisgate_steps
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.sections import BOARDS, GatewayKind, GatewaySection
+from bench.night.record import ExitCode
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.output import ExitCode, Refused
+from bench.cli.output import Refused
 from bench.cli.program import main
 from bench.cli.scenarios import chosen
 from bench.explore.history import read_histories
+from bench.night.record import ExitCode
 
 
 def test_a_few_histories_are_explored(capsys: pytest.CaptureFixture[str]) -> None:

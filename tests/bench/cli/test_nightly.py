@@ -11,9 +11,10 @@ from bench.capture.reading import capture_files
 from bench.capture.run_folder import latest
 from bench.cli.nightly import Night, captures_in, importing, placed_last
 from bench.cli.nights import Judged, night_document, sentence, summary
-from bench.cli.output import ExitCode, Refused
+from bench.cli.output import Refused
 from bench.cli.program import main
 from bench.lab.inventory import BenchLock, load
+from bench.night.record import ExitCode
 from tests.bench.night.web_hook import Hook, serving
 from tests.bench.traffic.traffic_files import CONFORMANCE, SAINT_EYNARD
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bench.cli.output import MEANINGS, ExitCode, Refused, time_span_us, worst
+from bench.cli.output import Refused, time_span_us
+from bench.night.record import MEANINGS, ExitCode, worst
 
 
 def test_the_numbers_stay() -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.capture.wholeness import Wholeness
-from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.cli.run import Ran, Selection, remarks_on
-from bench.cli.verdicts import CaseVerdict
+from bench.night.record import CaseVerdict, ExitCode
 
 PASSED = CaseVerdict("a", "PASS")
 FAILED = CaseVerdict("b", "FAIL", ("two answers",))

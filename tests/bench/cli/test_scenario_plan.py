@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.output import ExitCode, Refused
+from bench.cli.output import Refused
 from bench.cli.program import main
 from bench.cli.scenarios import Plan, bench_of, plan_as_json, told
+from bench.night.record import ExitCode
 from bench.plan import Overheads, bound, schedule
 from bench.plan.needs import PlannedCase, lacking, usual_bench
 from tests import forked

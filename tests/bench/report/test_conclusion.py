@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.report import exit_code
+from bench.night.record import exit_code
 from bench.report.conclusion import causes, conclusion, what
 from bench.report.page import page
 from bench.report.score_file import Books, Counts, Finding, Score, Verdict, Withheld

@@ -18,7 +18,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from bench.cli.output import ExitCode
+from bench.night.record import ExitCode
 from bench.spark.java import java_runtime
 
 pytestmark = pytest.mark.timeout(3600)

@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from bench.capture.wholeness import wholeness
-from bench.cli.verdicts import exit_code_of, read_verdicts
-from bench.report import exit_code, write
+from bench.night.record import exit_code, exit_code_of, read_verdicts
+from bench.report import write
 from bench.report.score_file import read_score
 from tests.bench.score.conftest import Scored, captures
 from tests.bench.test_pytest_plugin import heed_ctrl_c

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench.chance import stream
-from bench.report import exit_code
+from bench.night.record import exit_code
 from bench.score.job import score
 from bench.score.read import STALL_US_MAX, lines
 from bench.verdict.case import HOST_STALL_MAX_US, judge

@@ -9,10 +9,10 @@ import duckdb
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from bench.cli.output import ExitCode
 from bench.cli.program import main
 from bench.lake.lake import Lake, LakeBusy, writing
 from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
+from bench.night.record import ExitCode
 from tests.bench.score.conftest import Rescored, Scored
 from tests.pages import ROOT
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from bench.cli.output import ExitCode
-from bench.cli.verdicts import (
+from bench.night.record import (
     CaseVerdict,
+    ExitCode,
     exit_code_of,
     in_words,
     read_left_out,
