@@ -11,9 +11,9 @@ import asyncio
 import heapq
 import select
 import ssl as tls
-from asyncio import AbstractEventLoop, Future, Handle, Task, TimerHandle
+from asyncio import BaseEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from contextvars import Context
 from socket import socket
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -71,13 +71,8 @@ def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
     Deadlock if it waits for something that cannot happen; an exception in a callback ends the run
     as one in the coroutine would. Tasks left over are cancelled.
     """
-    with asyncio.Runner(loop_factory=lambda: _loop(start_us)) as runner:
+    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(start_us)) as runner:
         return runner.run(coroutine)
-
-
-def _loop(start_us: int) -> "VirtualTimeLoop":
-    # The rest of the interface is servers, processes and pipes: there are none here.
-    return VirtualTimeLoop(start_us)  # type: ignore[abstract]
 
 
 class _Sockets:
@@ -121,18 +116,19 @@ class _Sockets:
         ]
 
 
-class VirtualTimeLoop(AbstractEventLoop):
+class VirtualTimeLoop(BaseEventLoop):
     """The loop itself; it remembers what is ready, what is due later, and what time it is."""
 
+    _ready: deque[Handle]
+    _stopping: bool
+    _running = False
+
     def __init__(self, start_us: int = 0) -> None:
+        super().__init__()
         self._now_us = start_us
-        self._ready: deque[Handle] = deque()
         self._timers: list[tuple[int, int, TimerHandle]] = []
         self._timers_set = 0
         self._timers_cancelled = 0
-        self._running = False
-        self._stopping = False
-        self._closed = False
         self._failure: BaseException | None = None
         self._turns = 0
         self._spinning: dict[str, str] = {}
@@ -230,37 +226,8 @@ class VirtualTimeLoop(AbstractEventLoop):
         listed = "; ".join(waiting) or "none"
         return f"nothing is scheduled at {self._now_us} us, waiting tasks: {listed}"
 
-    def run_until_complete(self, future: Generator[Any, None, T] | Awaitable[T]) -> T:
-        task: Future[T] = asyncio.ensure_future(future, loop=self)  # type: ignore[arg-type]
-        task.add_done_callback(self._stop_when_done)
-        try:
-            self.run_forever()
-        finally:
-            task.remove_done_callback(self._stop_when_done)
-        return task.result()
-
-    def _stop_when_done(self, _: Future[Any]) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        self._stopping = True
-
     def is_running(self) -> bool:
         return self._running
-
-    def is_closed(self) -> bool:
-        return self._closed
-
-    def close(self) -> None:
-        self._closed = True
-        self._ready.clear()
-        self._timers.clear()
-
-    async def shutdown_asyncgens(self) -> None:
-        """Nothing to do: generators are closed by those who use them."""
-
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """Nothing to do: there are no threads."""
 
     def run_in_executor(
         self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: *Ts
@@ -421,34 +388,11 @@ class VirtualTimeLoop(AbstractEventLoop):
             heapq.heapify(self._timers)
             self._timers_cancelled = 0
 
-    def create_future(self) -> Future[Any]:
-        return Future(loop=self)
-
-    def create_task(
-        self,
-        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
-        *,
-        name: str | None = None,
-        context: Context | None = None,
-        **_: Any,
-    ) -> Task[T]:
-        return Task(coro, loop=self, name=name, context=context)
-
-    def get_debug(self) -> bool:
-        """Never: asyncio's debug mode measures real time."""
-        return False
-
-    def set_debug(self, enabled: bool) -> None:
-        """Without effect."""
-
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """An exception that nobody catches ends the run."""
         failure = context.get("exception") or RuntimeError(str(context.get("message")))
         if self._failure is None:
             self._failure = failure
-
-    def default_exception_handler(self, context: dict[str, Any]) -> None:
-        self.call_exception_handler(context)
 
 
 def _number(file: Any) -> int:

@@ -47,7 +47,7 @@ def play_in_memory(history: History) -> Trace:
 
     Without `asyncio.Runner`, whose look after Ctrl-C takes a tenth of a history.
     """
-    loop = VirtualTimeLoop(START_US)  # type: ignore[abstract]
+    loop = VirtualTimeLoop(START_US)
     playing = loop.create_task(_play(history, loop))
     try:
         return loop.run_until_complete(playing)
