@@ -2,11 +2,14 @@
 
 Reception by reception: the n-th expectation of a frame stands against its n-th reception. Where
 another station delivered it, or none, the stimulus was not what the scenario set up and nothing
-follows for the network server.
+follows for the network server. What each device and station missed is kept for the comparison of
+nights (`bench.night`).
 """
 
 from enum import StrEnum
 
+from bench.night.morning import SICK_SHARE
+from bench.night.statistics import Z_95
 from bench.score.read import ARRIVAL
 from bench.score.receptions import WORDS, sentence, told
 
@@ -175,6 +178,57 @@ FROM upstream_published |> EXTEND from_json(body, 'MAP<STRING, STRING>') AS said
      try_cast(said.fCnt AS BIGINT) AS f_cnt, coalesce(said.dupMsg = 'true', false) AS marked,
      said, t_us, struct({ARRIVAL}) AS arrival"""
 
+_RATE = "sum(missed) / sum(planned)"
+_WILSON_LOW = f"""if(sum(missed) = 0, 0.0, ({_RATE} + {Z_95 * Z_95 / 2} / sum(planned)
+  - {Z_95} * sqrt({_RATE} * (1 - {_RATE}) / sum(planned)
+    + {Z_95 * Z_95 / 4} / (sum(planned) * sum(planned)))) / (1 + {Z_95 * Z_95} / sum(planned)))"""
+
+_OPPORTUNITIES = f"""
+-- One row per case, device and station: how many receptions were planned and how many missed.
+-- One is missed where the station that was to hear the frame did not deliver it.
+SELECT *, planned - missed AS heard
+FROM (
+  SELECT run, case, coalesce(dev_eui, 'unknown') AS device, due_station AS station,
+    cast(count(*) AS INT) AS planned,
+    cast(count_if(grade IN ('{Grade.NOT_DELIVERED}', '{Grade.OTHER_STATION}')) AS INT) AS missed
+  FROM scores LEFT JOIN senders USING (run, case, frame_id)
+  WHERE due_station IS NOT NULL AND grade != '{Grade.NOT_EXPECTED}'
+  GROUP BY ALL)
+LEFT JOIN (
+  SELECT run, case, station, median(said.rssi_dbm) AS rssi_p50, median(said.snr_db) AS snr_p50
+  FROM matched WHERE heard GROUP BY ALL) USING (run, case, station)"""
+
+_STIMULI = """
+-- The same, with what followed for the case.
+FROM opportunities
+|> LEFT JOIN (
+     SELECT run, case, attempt, if(verdict = 'INCONCLUSIVE', get(reasons, 0), NULL) AS reason
+     FROM verdicts) USING (run, case)"""
+
+_SENDERS = """
+-- Who sent each frame, as the air tells, or the receptions of it.
+SELECT run, case, frame_id, min(dev_eui) AS dev_eui FROM (
+  SELECT run, case, frame_id, dev_eui FROM radio_transmit WHERE direction = 'up'
+  UNION ALL SELECT run, case, frame_id, dev_eui FROM matched WHERE heard)
+WHERE dev_eui IS NOT NULL AND frame_id IS NOT NULL GROUP BY ALL"""
+
+_LAB_NIGHTS = f"""
+-- One row per run and part of the lab: what became of the stimuli that needed it.
+SELECT run, part_kind, part, cast(sum(planned) AS INT) AS opportunities,
+  cast(sum(missed) AS INT) AS missed, cast(count_if(superseded) AS INT) AS repeats,
+  cast(count_if(verdict = 'INCONCLUSIVE') AS INT) AS inconclusive,
+  cast(count_if(verdict = 'ERROR') AS INT) AS errors, median(rssi_p50) AS rssi_p50,
+  median(snr_p50) AS snr_p50, {_WILSON_LOW} > {SICK_SHARE} AS sick
+FROM (
+  SELECT run, case, part_kind, part, sum(planned) AS planned, sum(missed) AS missed,
+    median(rssi_p50) AS rssi_p50, median(snr_p50) AS snr_p50
+  FROM (
+    SELECT *, 'station' AS part_kind, station AS part FROM stimuli
+    UNION ALL SELECT *, 'device', device FROM stimuli WHERE device != 'unknown')
+  GROUP BY ALL)
+LEFT JOIN (SELECT run, case, superseded, verdict FROM verdicts) USING (run, case)
+GROUP BY run, part_kind, part"""
+
 QUERIES = {
     "expectations": _EXPECTATIONS,
     "beside": _BESIDE,
@@ -187,4 +241,8 @@ QUERIES = {
     "wrong_windows": _WRONG_WINDOWS,
     "wrong_statuses": _WRONG_STATUSES,
     "wrong_evictions": _WRONG_EVICTIONS,
+    "senders": _SENDERS,
+    "opportunities": _OPPORTUNITIES,
+    "stimuli": _STIMULI,
+    "lab_nights": _LAB_NIGHTS,
 }

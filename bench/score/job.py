@@ -20,7 +20,6 @@ from bench.score import (
     findings,
     laws,
     margins,
-    nights,
     oracle,
     read,
     receptions,
@@ -50,7 +49,6 @@ _HASHED = {
 _QUERIES: Queries = {
     **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **deliveries.QUERIES,
     **laws.QUERIES, **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
-    **nights.QUERIES,
 }  # fmt: skip
 
 

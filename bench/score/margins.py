@@ -82,4 +82,22 @@ LEFT JOIN (
   |> AGGREGATE sort_array(collect_list(struct(ms, count))) AS counts GROUP BY run, kind)
 USING (run, kind)"""
 
-QUERIES = {"answered": _ANSWERED, "ends": _ENDS, "margins": _MARGINS, "margins_of_runs": _OF_RUN}
+_CLEAN = "FILTER (WHERE NOT disturbed)"
+_MARGIN_NIGHTS = f"""
+-- One row per run, station, kind and place of measuring: the time that answers consumed.
+SELECT run, station, kind, measured_from, cast(count_if(NOT disturbed) AS INT) AS n,
+  cast(count_if(disturbed) AS INT) AS disturbed,
+  cast(round(percentile(consumed_us, 0.5) {_CLEAN}) AS BIGINT) AS consumed_p50_us,
+  cast(round(percentile(consumed_us, 0.95) {_CLEAN}) AS BIGINT) AS consumed_p95_us,
+  cast(round(percentile(consumed_us, 0.99) {_CLEAN}) AS BIGINT) AS consumed_p99_us,
+  max(consumed_us) {_CLEAN} AS consumed_max_us,
+  min(margin_rx1_us) {_CLEAN} AS margin_min_us,
+  cast(round(percentile(margin_rx1_us, 0.01) {_CLEAN}) AS BIGINT) AS margin_p1_us,
+  cast(count_if(NOT disturbed AND usable = 'none') AS INT) AS late,
+  cast(count_if(NOT disturbed AND aimed = 'RX1' AND usable = 'RX2') AS INT) AS late_for_rx1
+FROM margins GROUP BY run, station, kind, measured_from"""
+
+QUERIES = {
+    "answered": _ANSWERED, "ends": _ENDS, "margins": _MARGINS, "margins_of_runs": _OF_RUN,
+    "margin_nights": _MARGIN_NIGHTS,
+}  # fmt: skip
