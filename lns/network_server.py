@@ -173,19 +173,29 @@ class NetworkServer:
         try:
             while True:
                 text = await connection.link.receive()
-                arrived_us = now_us()
-                connection.protocol.receive_text(text)
-                for event in connection.protocol.events_received():
-                    if isinstance(event, _HEARD):
-                        return self._receive(_reception(connection, event, arrived_us))
-                    try:
-                        self._note(connection, event, arrived_us)
-                    except Exception as error:
-                        self._fail(connection.station, "message", error)
+                reception = self._read(connection, text, now_us())
+                if reception is not None:
+                    return self._receive(reception)
                 await connection.flush()
         except LinkClosed:
             connection.end_errands()
             raise
+
+    def _read(self, connection: Connection, text: str, arrived_us: int) -> Reception | None:
+        """What a station tells, of which a frame that was heard is for the caller to act on.
+
+        A text that breaks the program is lost alone, whatever is left of it: the next one is read.
+        """
+        try:
+            connection.protocol.receive_text(text)
+            for event in connection.protocol.events_received():
+                if isinstance(event, _HEARD):
+                    return _reception(connection, event, arrived_us)
+                self._note(connection, event, arrived_us)
+        except Exception as error:
+            connection.protocol.events_received()
+            self._fail(connection.station, "message", error)
+        return None
 
     def _note(self, connection: Connection, event: object, arrived_us: int) -> None:
         station = connection.station

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from bench.chance import stream
 from bench.clock import run
 from bench.station.tap import MemoryLink, link_pair
-from lns.clock import now_us, utc_counted_from
+from lns.clock import Utc, now_us, utc_counted_from
 from lns.dedup.claim import Claims, OnOutage
 from lns.dedup.claiming import SharedSessions
 from lns.delivery.publisher import Message, UpstreamUnavailable
@@ -192,9 +192,11 @@ class Network:
         claims: Claims | None = None,
         on_outage: OnOutage = OnOutage.OPEN,
         shared: SharedSessions | None = None,
+        utc: Utc | None = None,
     ) -> None:
         self.devices = devices
         self.lns = lns
+        self._utc = utc or utc_counted_from(EPOCH)
         self._claims = claims
         self._on_outage = on_outage
         self._shared = shared
@@ -216,7 +218,7 @@ class Network:
             store=self.store,
             application=self.application,
             record=self.events.append,
-            utc=utc_counted_from(EPOCH),
+            utc=self._utc,
             entropy=self._entropy,
             retention_us=self._retention_us,
             entries_max=self._entries_max,

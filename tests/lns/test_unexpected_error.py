@@ -1,6 +1,7 @@
 """One unexpected error is one outcome or one event; nobody else loses anything."""
 
 import asyncio
+from datetime import datetime
 
 import pytest
 
@@ -14,7 +15,16 @@ from lns.lorawan.frame import Data, parse
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.memory import MemoryStore
 from lns.uplink.registry import Activation, DeviceClass, EndDevice
-from tests.lns.served_network import ALPHA, START_US, Application, Network, uplink, wait
+from tests.lns.served_network import (
+    ALPHA,
+    EPOCH,
+    START_US,
+    Application,
+    Network,
+    uplink,
+    wait,
+)
+from tests.station_texts import version_text
 
 OTHER_KEYS = SessionKeys(bytes(16), bytes(range(16)))
 BRAVO = EndDevice(
@@ -109,6 +119,35 @@ def test_an_error_in_one_reception_is_one_outcome_and_the_station_stays(
     assert failure.error.startswith("ZeroDivisionError at test_unexpected_error.py:")
     assert SECRET not in repr(network.events) + caplog.text
     assert "uplink/data.py" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text", ['{"msgtype":"timesync","txtime":1}', version_text("2.0.6(linux/std)")]
+)
+def test_an_error_in_one_text_loses_that_text_and_the_station_stays(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_broken = False
+
+    def utc() -> datetime:
+        if is_broken:
+            raise ZeroDivisionError(SECRET)
+        return EPOCH
+
+    async def scenario(network: Network) -> None:
+        nonlocal is_broken
+        is_broken = True
+        await network.west.says(text)
+        is_broken = False
+        await network.west.hears(uplink(10, confirmed=True))
+        await wait(0.1)
+
+    network = played(Network(ALPHA, utc=utc), scenario)
+    assert network.words == [GOOD]
+    [failure] = failures(network)
+    assert (failure.station, failure.during) == (network.west.eui, "message")
+    assert failure.error.startswith("ZeroDivisionError at test_unexpected_error.py:")
+    assert SECRET not in repr(network.events) + caplog.text
 
 
 def test_a_first_copy_that_failed_unexpectedly_shadows_no_other_copy() -> None:
