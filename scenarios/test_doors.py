@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bench.clock import milliseconds, seconds
-from bench.virtual.visitor import TEXT, frame, post, request, update_info, upgrade
+from bench.virtual.visitor import TEXT, frame, in_two, post, request, update_info, upgrade
 from scenarios.words import COPY, FIRST
 
 pytestmark = pytest.mark.requires("virtual time")
@@ -102,10 +102,10 @@ async def test_only_two_ways_are_there(rig):
     for spelling in ("", "west", "0016C001F150", "0016C001F15000010"):
         why = "the path does not end with a station EUI"
         await rig.knock(upgrade(f"/router/{spelling}"), status=404, because=why)
-    # A query is not part of the path.
-    asked = upgrade(f"{ASKS}?x=1") + question(rig.west)
-    told = await rig.knock(asked, status=101, leaves=seconds(1))
-    rig.expect_said("answers", 1, len(told.texts))
+    # A query is not part of the path, and a character may be escaped.
+    for path in (f"{ASKS}?x=1", "/router-inf%6F"):
+        told = await rig.knock(upgrade(path) + question(rig.west), status=101, leaves=seconds(1))
+        rig.expect_said("answers", 1, len(told.texts))
 
 
 async def test_what_is_no_question_is_answered_so(rig):
@@ -117,7 +117,7 @@ async def test_what_is_no_question_is_answered_so(rig):
     for said in ("{}", "[]", "nonsense", '{"router":"west"}', '{"router":-1}', '{"router":null}'):
         asked = upgrade(ASKS) + frame(said)
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
-        rig.expect_said("error", True, bool(told.said.get("error")))
+        rig.expect_said("error", why, told.said.get("error"))
     await rig.knock(upgrade(ASKS), status=101, because="asked nothing", lasts=seconds(15))
     # Whoever has his answer may stay for as long as whoever has none.
     asked = upgrade(ASKS) + question(rig.west)
@@ -149,6 +149,7 @@ async def test_only_listed_stations_may_come(rig):
     )
     rig.expect_refused(refused, of=STRANGER)
     rig.expect_said("error", refused, told.said.get("error"))
+    rig.expect_said("router", "16:c001:f1ff:ffff", told.said.get("router"))
 
 
 async def test_a_token_is_good_for_its_station_only(rig):
@@ -189,8 +190,10 @@ async def test_a_certificate_is_good_for_its_station_only(rig):
     why = "the client certificate is another station's"
     await rig.knock(upgrade(data(rig.west)), shows="east", status=403, because=why, of="west")
     asked = upgrade(ASKS) + question(rig.west)
-    told = await rig.knock(asked, shows="west", status=101, leaves=seconds(1))
-    rig.expect_said("answers", 1, len(told.texts))
+    for who in ("west", "with dashes", "with blanks"):  # any spelling of an EUI is one
+        told = await rig.knock(asked, shows=who, status=101, leaves=seconds(1))
+        rig.expect_said("error", None, told.said.get("error"))
+        rig.expect_said("answers", 1, len(told.texts))
 
 
 async def test_an_odd_certificate_is_good_for_nobody(rig):
@@ -276,7 +279,8 @@ async def test_how_long_a_message_may_be(rig):
     await rig.knock(hello, too_long, status=101, closed_with=1009)
     await rig.knock(hello, frame(b"shell"), status=101, leaves=seconds(2))
     await rig.knock(hello, frame(b"\xff", TEXT), status=101, closed_with=1007)
-    rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 1), (1, 0))
+    await rig.knock(hello, in_two(_VERSION), status=101, leaves=seconds(2))
+    rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 1), (1, 0), (2, 0))
 
 
 async def test_who_reads_too_slowly_is_dropped(rig):
@@ -291,17 +295,27 @@ async def test_who_reads_too_slowly_is_dropped(rig):
     await served(rig)
 
 
-async def test_of_many_who_say_nothing_the_oldest_go(rig):
-    """Of the address that has most; whoever else comes is not disturbed."""
-    rig.open_door()
+@pytest.mark.parametrize("shows", ["", "nothing"])
+async def test_of_many_who_say_nothing_the_oldest_go(rig, shows):
+    """Of the address that has most; whoever else comes is not disturbed.
+
+    Nor is a station of that address, which is none of them any more.
+    """
+    rig.open_door(shows)
     rig.only("west")
     await served(rig)
-    other = rig.begin_knocking(b"", host="203.0.113.9", because=_NOTHING, lasts=seconds(10))
-    crowd = [rig.begin_knocking(b"", leaves=seconds(3)) for _ in range(256)]
+    left, waited = _NOTHING, _NOTHING
+    if shows:
+        left, waited = (
+            f"TLS handshake: {why}" for why in ("left in the middle of it", "takes too long")
+        )
+    lasts = seconds(5 if shows else 10)
+    other = rig.begin_knocking(b"", plain=True, host="203.0.113.9", because=waited, lasts=lasts)
+    few = {"plain": True, "host": "127.0.0.1", "leaves": seconds(3)}
+    crowd = [rig.begin_knocking(b"", **few) for _ in range(256)]
     await rig.wait(seconds(4))
-    too_many = "too many connections that say nothing"
-    rig.expect_refused(too_many)
-    rig.expect_refused(_NOTHING, times=255)
+    rig.expect_refused("too many connections that say nothing")
+    rig.expect_refused(left, times=255)
     told = await crowd[0]
     rig.expect_said("the oldest goes at once", True, told.lasted_us < seconds(1))
     for one in (*crowd[1:], other):
@@ -316,16 +330,22 @@ async def test_credentials_are_handed_out(rig, shows):
     rig.only("west")
     await served(rig)
     has, due = rig.credentials(of="west")
-    here = "wss://127.0.0.1:6090"
+    here = {"cups": "https://127.0.0.1:6190", "tc": "wss://127.0.0.1:6090"}
     headers = bearer(rig.west) if shows == "token" else []
-    for keys, uri in ((b"", "wss://elsewhere:1"), (has, here)):
-        asked = post(INFO, update_info(rig.west.eui, uris=("", uri), keys=keys), headers)
-        told = await rig.knock(asked, at_cups=True, shows="west", status=200)
+    for other, cups_has, tc_has in (("cups", b"", has), ("tc", has, b""), ("", due, due)):
+        uris = tuple("wss://elsewhere:1" if one == other else here[one] for one in here)
+        router = int(rig.west.eui, 16) if other == "tc" else rig.west.eui
+        body = update_info(router, uris=uris, cups_keys=cups_has, keys=tc_has)
+        told = await rig.knock(
+            post(INFO, body, headers), at_cups=True, shows="west", status=200, of="west"
+        )
         cups_uri, tc_uri, cups, tc = told.handed_out
-        rig.expect_said("URIs", ("", "" if keys else here), (cups_uri, tc_uri))
-        rig.expect_said("octets of credentials for CUPS", 0, len(cups))
-        whose = "its own" if tc == due else "others" if tc else "none"
-        rig.expect_said("credentials", "none" if keys else "its own", whose)
+        given = tuple(here[one] if one == other else "" for one in here)
+        rig.expect_said("URIs", given, (cups_uri, tc_uri))
+        for of, had, got in (("CUPS", cups_has, cups), ("the LNS", tc_has, tc)):
+            whose = "its own" if got == due else "others" if got else "none"
+            rig.expect_said(f"credentials for {of}", "none" if had else "its own", whose)
+    rig.expect_said("nothing changes", bytes(14), told.body)
 
 
 @pytest.mark.parametrize("shows", ["token", "certificate"])
@@ -354,6 +374,8 @@ async def test_of_many_who_ask_for_no_credentials_the_oldest_go(rig):
     rig.open_door(cups=True)
     rig.only("west")
     await served(rig)
+    # Who was answered is none of them any more.
+    await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
     crowd = [rig.begin_knocking(b"", at_cups=True, leaves=seconds(3)) for _ in range(257)]
     await rig.wait(seconds(4))
     rig.expect_refused("CUPS: too many connections that say nothing")
@@ -371,19 +393,28 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
     for asked, status, why in (
         (b"nonsense\r\n\r\n", 400, "no HTTP request"),
         (post("/update", body), 404, "only /update-info is here"),
+        (post(f"{INFO}/", body), 404, "only /update-info is here"),
         (request("GET", INFO), 405, "only POST is served"),
+        (request("PUT", INFO), 405, "only POST is served"),
         (request("POST", INFO), 411, "no Content-Length"),
         (post(INFO, b"", [("Content-Length", "16385")]), 413, "the body is too large"),
         (post(INFO, b"{}"), 400, "no update-info request"),
         (post(INFO, b"x" * 16_384), 400, "no update-info request"),
+        (post(INFO, update_info(STRANGER, tcCredCrc=1 << 32)), 400, "no update-info request"),
+        (post(INFO, update_info(STRANGER, cupsCredCrc=-1)), 400, "no update-info request"),
+        (post(INFO, update_info(STRANGER, cupsCredCrc=True)), 400, "no update-info request"),
+        (post(INFO, update_info(STRANGER, tcUri=1)), 400, "no update-info request"),
     ):
         await rig.knock(asked, at_cups=True, status=status, because=f"CUPS: {why}")
     whole = "CUPS: no whole request"
     await rig.knock(b"POST", at_cups=True, because=whole, lasts=seconds(10))
     await rig.knock(post(INFO, body)[:-1], at_cups=True, because=whole, lasts=seconds(10))
     # A station whose files are not here is told where its server is.
-    told = await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
-    rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
+    body = update_info(STRANGER, tcCredCrc=(1 << 32) - 1)
+    length = [("content-length", f"   {len(body)}")]
+    for asked in (post(INFO, body), request("POST", f"{INFO}?x=1", length, body)):
+        told = await rig.knock(asked, at_cups=True, status=200)
+        rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
 
 
 async def test_stations_are_told_where_to_go(rig):

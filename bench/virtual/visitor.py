@@ -52,12 +52,25 @@ def frame(content: str | bytes, opcode: int | None = None) -> bytes:
     return head + bytes(4) + octets
 
 
-def update_info(station: str, *, uris: tuple[str, str] = ("", ""), keys: bytes = b"") -> bytes:
-    """What a station asks CUPS, which has these URIs (CUPS, LNS) and credentials of its LNS."""
+def in_two(text: str) -> bytes:
+    """One text in two frames (RFC 6455, 5.4)."""
+    head, tail = frame(text[:9]), frame(text[9:], 0)
+    return bytes([head[0] ^ _LAST]) + head[1:] + tail
+
+
+def update_info(
+    station: str | int,
+    *,
+    uris: tuple[str, str] = ("", ""),
+    cups_keys: bytes = b"",
+    keys: bytes = b"",
+    **more: object,
+) -> bytes:
+    """What a station asks CUPS, which has these URIs and credentials, of CUPS and of its LNS."""
     body = {
-        "router": station, "cupsUri": uris[0], "tcUri": uris[1], "cupsCredCrc": 0,
+        "router": station, "cupsUri": uris[0], "tcUri": uris[1], "cupsCredCrc": crc32(cups_keys),
         "tcCredCrc": crc32(keys), "station": "2.0.6(linux/std)", "model": "linux", "package": "",
-        "keys": [],
+        "keys": [], **more,
     }  # fmt: skip
     return json.dumps(body).encode()
 

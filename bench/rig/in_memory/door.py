@@ -51,12 +51,15 @@ _APART_US, _ENDS_WITHIN_S = 10_000, 60
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
-_ODD = ("nobody", "a server", "a foreigner", "two names", "an expired one")
+_SPELLED = {"with dashes": "00-16-C0-01-F1-50-00-01", "with blanks": " 0016c001f1500001 "}
+_ODD = ("nobody", "a server", "a foreigner", "two names", "an expired one", *_SPELLED)
 
 
 def _odd(kind: str) -> Pair:
-    """A certificate that is good for nobody."""
+    """A certificate that is good for nobody, or names a station in another way than others."""
     match kind:
+        case "with dashes" | "with blanks":
+            return any_authority().issue([_SPELLED[kind]], usages=[CLIENT])
         case "nobody":
             return any_authority().issue(["somebody"], usages=[CLIENT])
         case "two names":
@@ -133,6 +136,11 @@ class Door:
     def uri(self) -> str:
         """Where stations ask for their server."""
         return f"{'wss' if self._rules.shows else 'ws'}://{HOST}:{self._port}"
+
+    @property
+    def cups_uri(self) -> str:
+        """Where they ask for their credentials."""
+        return f"{'https' if self._rules.shows else 'http'}://{HOST}:{self._cups_port}"
 
     @property
     def public_uri(self) -> str:
@@ -347,11 +355,14 @@ class Door:
 
     def _write_home(self, station: Eui) -> None:
         shows, authority = self._rules.shows, any_authority()
-        write_station_files(
-            self.home(station),
-            "tc",
-            self.uri,
-            trust=authority.certificate if shows else None,
-            client=authority.client(station) if "certificate" in shows else None,
-            token=token_of(station) if shows == "token" else None,
-        )
+        uris = {"tc": self.uri} | ({"cups": self.cups_uri} if self._rules.cups else {})
+        client = authority.client(station) if "certificate" in shows else None
+        for category, uri in uris.items():
+            write_station_files(
+                self.home(station),
+                category,
+                uri,
+                trust=authority.certificate if shows else None,
+                client=client,
+                token=token_of(station) if shows == "token" else None,
+            )
