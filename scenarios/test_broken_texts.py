@@ -183,6 +183,8 @@ UNREADABLE = {
     "a report of before all time": '{"msgtype":"dntxed","diid":1,"DevEui":"::1","DR":5,"Freq":1,'
     '"xtime":-1}',
     "proprietary, without a frame": '{"msgtype":"propdf"}',
+    "proprietary, of DR16": '{"msgtype":"propdf","FRMPayload":"E0","DR":16,"Freq":868100000}',
+    "proprietary, half an octet": '{"msgtype":"propdf","FRMPayload":"E","DR":5,"Freq":868100000}',
     "proprietary, and a number": '{"msgtype":"propdf","FRMPayload":7,"DR":5,"Freq":868100000}',
 }
 USELESS = {

@@ -90,6 +90,9 @@ async def test_discovery_names_the_way(rig):
         rig.expect_said("uri", f"ws://127.0.0.1:6090/router/{station}", answer.get("uri"))
         rig.expect_said("error", None, answer.get("error"))
         rig.expect_said("proof", True, told.is_web_socket)
+    asked = upgrade(ASKS) + frame(json.dumps({"router": (1 << 64) - 1}))
+    told = await rig.knock(asked, status=101, leaves=seconds(1))
+    rig.expect_said("uri", f"ws://127.0.0.1:6090/router/{'F' * 16}", told.said.get("uri"))
 
 
 async def test_only_two_ways_are_there(rig):
@@ -114,7 +117,8 @@ async def test_what_is_no_question_is_answered_so(rig):
     rig.only("west")
     await served(rig)
     why = 'not a question for a router: {"router": <EUI>}'
-    for said in ("{}", "[]", "nonsense", '{"router":"west"}', '{"router":-1}', '{"router":null}'):
+    routers = (json.dumps({"router": one}) for one in ("west", -1, 1 << 64, None, True))
+    for said in ("{}", "[]", "nonsense", *routers):
         asked = upgrade(ASKS) + frame(said)
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
         rig.expect_said("error", why, told.said.get("error"))
@@ -279,7 +283,7 @@ async def test_how_long_a_message_may_be(rig):
     await rig.knock(hello, too_long, status=101, closed_with=1009)
     await rig.knock(hello, frame(b"shell"), status=101, leaves=seconds(2))
     await rig.knock(hello, frame(b"\xff", TEXT), status=101, closed_with=1007)
-    await rig.knock(hello, in_two(_VERSION), status=101, leaves=seconds(2))
+    await rig.knock(hello + in_two(_VERSION), status=101, leaves=seconds(2))
     rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 1), (1, 0), (2, 0))
 
 

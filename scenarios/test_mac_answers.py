@@ -164,12 +164,15 @@ async def test_a_request_that_came_late_is_answered_in_rx2(rig, strategy, confir
 
 @pytest.mark.parametrize("commands", ["", "0307"], ids=["alone", "beside-an-answer"])
 async def test_adr_ack_req_wants_any_downlink(rig, strategy, confirmed, commands):
-    """A device that has heard nothing for long asks for a sign of life (LoRaWAN 1.0.4, 4.3.1.1)."""
-    asking = await say_crafted(
-        rig, rig.alpha, commands, port=2, confirmed=confirmed, adr=True, adr_ack_req=True
-    )
+    """A device that has heard nothing for long asks for a sign of life (LoRaWAN 1.0.4, 4.3.1.1).
+
+    Whoever does so without ADR listens as well.
+    """
+    facts = {"confirmed": confirmed, "adr_ack_req": True}
+    for adr in (True, False):
+        asking = await say_crafted(rig, rig.alpha, commands, port=2, adr=adr, **facts)
+        rig.expect(asking, ASKS, asks="west")
     content = await say_crafted(rig, rig.alpha, "", port=2, confirmed=confirmed, adr=True)
-    rig.expect(asking, ASKS, asks="west")
     rig.expect(content, FIRST, first="west")
 
 
