@@ -381,8 +381,11 @@ async def test_of_many_who_ask_for_no_credentials_the_oldest_go(rig):
     rig.only("west")
     await served(rig)
     # Who was answered is none of them any more.
-    await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
-    crowd = [rig.begin_knocking(b"", at_cups=True, leaves=seconds(3)) for _ in range(257)]
+    asked = post(INFO, update_info(STRANGER))
+    await rig.knock(asked, host="203.0.113.9", at_cups=True, status=200)
+    crowd = [rig.begin_knocking(b"", at_cups=True, leaves=seconds(3)) for _ in range(256)]
+    await rig.wait(seconds(1))
+    crowd.append(rig.begin_knocking(b"", at_cups=True, leaves=seconds(3)))
     await rig.wait(seconds(4))
     rig.expect_refused("CUPS: too many connections that say nothing")
     rig.expect_refused("CUPS: no whole request", times=256)
