@@ -36,6 +36,7 @@ from bench.night.comparison import Outcome, compared, table
 from bench.night.comparison import sentence as answer_of
 from bench.night.memory import remembered
 from bench.night.morning import (
+    KINDS,
     Known,
     KnownUnreadable,
     Line,
@@ -50,7 +51,7 @@ from bench.night.series import Series, State
 from bench.night.statistics import wilson
 from bench.report.page import PAGE
 from bench.report.page import write_nights as write_page
-from bench.report.summary import KINDS, CaseState, brief, change_lines, document, morning_sentence
+from bench.report.summary import CaseState, brief, change_lines, document, morning_sentence
 from lns.clock import utc_of_this_host
 
 EXAMPLES = (

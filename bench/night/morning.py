@@ -114,12 +114,24 @@ GATED = frozenset(
     "new_failure changed_failure new_case_failing lost determinism_broken seed_dependent"
     " margin_limit".split()
 )
-ORDER = (
-    "determinism_broken", "new_failure", "changed_failure", "new_case_failing", "seed_dependent",
-    "lost", "margin_limit", "margin_shift", "fixed", "lab_shift", "flaky", "unsettled", "new_case",
-    "known_expired", "known_unused",
-)  # fmt: skip
-"""Every kind of change, in the order in which people read them."""
+KINDS = {
+    "determinism_broken": ("broken determinism", "broken determinisms"),
+    "new_failure": ("new failure", "new failures"),
+    "changed_failure": ("changed failure", "changed failures"),
+    "new_case_failing": ("new case that fails", "new cases that fail"),
+    "seed_dependent": ("failure of a seed", "failures of a seed"),
+    "lost": ("lost case", "lost cases"),
+    "margin_limit": ("kind of answers too late", "kinds of answers too late"),
+    "margin_shift": ("shift in time", "shifts in time"),
+    "fixed": ("fixed", "fixed"),
+    "lab_shift": ("change in the lab", "changes in the lab"),
+    "flaky": ("flaky", "flaky"),
+    "unsettled": ("unsettled", "unsettled"),
+    "new_case": ("new case", "new cases"),
+    "known_expired": ("known failure past its day", "known failures past their day"),
+    "known_unused": ("known failure that is gone", "known failures that are gone"),
+}  # fmt: skip
+"""Every kind of change, for one and for many, in the order in which people read them."""
 _OF_STATES = {
     State.NEW_FAILURE, State.CHANGED_FAILURE, State.NEW_CASE_FAILING, State.FIXED, State.NEW_CASE,
     State.LOST,
@@ -259,7 +271,7 @@ def gate(night: Night) -> int:
 
 
 def _rank(change: Change) -> tuple[bool, int, str]:
-    return not change.gated, ORDER.index(change.kind), change.case
+    return not change.gated, list(KINDS).index(change.kind), change.case
 
 
 def _night(runs: Sequence[Recorded]) -> Night:

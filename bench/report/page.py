@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bench.capture.run_folder import replace
-from bench.night.morning import Change, Known, Line, Night, with_known
+from bench.night.morning import KINDS, Change, Known, Line, Night, with_known
 from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, ExitCode, code_of
 from bench.night.series import STEADY, Series, State
 from bench.night.statistics import shifts, wilson
@@ -23,7 +23,7 @@ from bench.report.facts import AIM_GAP_MS, UNCOMMITTED, facts, host_words, timin
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
 from bench.report.stories import OUTSIDE_MAX, stories
-from bench.report.summary import KINDS, morning_sentence
+from bench.report.summary import morning_sentence
 from bench.report.tables import (
     ANSWERS,
     IMPORTED,

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from bench.night.morning import GATED, Change, Line, Night
+from bench.night.morning import GATED, KINDS, Change, Line, Night
 from bench.report.conclusion import WORDS, conclusion
 from bench.report.excerpts import shown
 from bench.report.facts import facts, host_words, timing
@@ -344,24 +344,6 @@ def _text(text: str, text_max: int = 300) -> str:
 
 CHANGES_TOLD_MAX = 20
 
-KINDS = {
-    "determinism_broken": ("broken determinism", "broken determinisms"),
-    "new_failure": ("new failure", "new failures"),
-    "changed_failure": ("changed failure", "changed failures"),
-    "new_case_failing": ("new case that fails", "new cases that fail"),
-    "seed_dependent": ("failure of a seed", "failures of a seed"),
-    "lost": ("lost case", "lost cases"),
-    "margin_limit": ("kind of answers too late", "kinds of answers too late"),
-    "margin_shift": ("shift in time", "shifts in time"),
-    "fixed": ("fixed", "fixed"),
-    "lab_shift": ("change in the lab", "changes in the lab"),
-    "flaky": ("flaky", "flaky"),
-    "unsettled": ("unsettled", "unsettled"),
-    "new_case": ("new case", "new cases"),
-    "known_expired": ("known failure past its day", "known failures past their day"),
-    "known_unused": ("known failure that is gone", "known failures that are gone"),
-}  # fmt: skip
-"""Every kind of change, for one and for many."""
 _QUIET = frozenset({"fixed", "flaky", "unsettled", "new_case", "lab_shift", "known_unused"})
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
