@@ -229,11 +229,6 @@ class Console:
     def line(self, text: str) -> None:
         self._write("line", text)
 
-    def refuse(self, line: str) -> CommandRefused:
-        """Print a refusal; the exception is for the caller to raise."""
-        self.line(line)
-        return CommandRefused(f"{self._name}: {line}")
-
     def _write(self, verb: str, text: str) -> None:
         if self._dev_eui is None:
             self._record(f"replayer-{self._name}", f"replayer.{verb}", {"text": text})
