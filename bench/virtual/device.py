@@ -322,15 +322,13 @@ class VirtualDevice:
         assert self.last_sent is not None
         return self.last_sent
 
-    async def restart(self, *, memory: bool = True, forget_nonces: bool = False) -> None:
+    async def restart(self, *, memory: bool = True) -> None:
         """Reset the device; a message under way is over.
 
-        With memory, session, counters and nonces are kept. Without, an OTAA device must join
-        again and an ABP device starts its counters anew; nonces are kept unless `forget_nonces`.
+        With memory, session and counters are kept. Without, an OTAA device must join again and an
+        ABP device starts its counters anew; nonces are kept.
         """
         self._write_down("command", "ATZ")
-        if forget_nonces:
-            self._network.forget_nonces()
         await self._boot(memory=memory)
 
     def hear(self, data: bytes) -> None:

@@ -88,11 +88,6 @@ class Rui3Network:
         settings.receive_as_at_first()
         settings.masked = _masked(self._memory.get("MASK"), settings.plan)
 
-    def forget_nonces(self) -> None:
-        """Begin at 0 with them, as after a change of the flash."""
-        self._memory.keep(dev_nonce=0, join_nonce=0)
-        self.mac.join_nonce = 0
-
     def get(self, name: str) -> str:
         mac, session = self.mac, self.mac.session
         is_joining = self._memory.number("NJM") == 1
