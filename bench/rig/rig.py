@@ -18,13 +18,14 @@ from bench.chance import stream
 from bench.inspection.inspector import REQUEST, Inspector
 from bench.plan.needs import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Expectations
+from bench.rig.consumption import Consumption
 from bench.rig.interfaces import (
     CaseStation,
     Parts,
     RigDevice,
     RigStation,
 )
-from bench.rig.outages import Consumption, Outages
+from bench.rig.outages import Outages
 from bench.rig.provisioning import known_to_inspector, provision
 from bench.rig.stations import InjectedFrames, until_stations_are_up
 from bench.rig.visits import Configurations, Visits

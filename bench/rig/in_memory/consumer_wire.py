@@ -14,8 +14,8 @@ from sqlite3 import connect
 from bench.capture import Record
 from bench.chance import stream
 from bench.inspection.consumer import ConsumerBooks, refusal
+from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
-from bench.rig.interfaces import ConsumerSettings
 from bench.verdict.wire import json_of
 from bench.virtual.mqtt_broker import Client, Login, MqttBroker, Published
 from lns.clock import now_us
