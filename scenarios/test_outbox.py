@@ -330,7 +330,7 @@ async def test_what_is_put_aside_takes_the_room_of_one(rig, confirmed):
     parked = await rig.alpha.send(confirmed=confirmed)
     await rig.wait(seconds(8))
     await rig.restore_upstream()
-    await rig.wait(seconds(10))
+    await rig.wait(seconds(20))  # until the server has found it
     after = await delivered(rig, confirmed=confirmed)
     await rig.release_parked()
     await rig.until_published(parked)

@@ -86,7 +86,7 @@ async def test_what_waits_for_too_long_is_put_aside_though_the_clock_is_set_back
     await rig.fill_disk()
     await rig.wait(seconds(5))
     await rig.restore_upstream()
-    await rig.wait(seconds(10))
+    await rig.wait(seconds(20))
     rig.step_wall_clock(-seconds(3_600))
     await rig.free_disk()
     await rig.wait(seconds(2))
