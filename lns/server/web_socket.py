@@ -76,6 +76,7 @@ class Doors:
         self._opening: dict[Visitor, str] = {}
         self._of_host: dict[str, dict[Visitor, None]] = {}
         self._turn = asyncio.Lock()
+        self.arrived = 0
         self.dropped = 0
 
     @property
@@ -244,6 +245,8 @@ class WebSocket(ServerConnection):
         never_opened: Callable[["WebSocket"], None],
         **settings: Any,
     ) -> None:
+        doors.arrived += 1
+        self._number = doors.arrived
         super().__init__(*arguments, **settings)
         self._doors = doors
         self._never_opened = never_opened
@@ -251,6 +254,10 @@ class WebSocket(ServerConnection):
         self.station: Eui | None = None
         self.dropped_for = ""
         self.refused = False
+
+    def __hash__(self) -> int:
+        """In order of arrival: a server that ends closes a set of connections, one by one."""
+        return self._number
 
     @property
     def why_not_opened(self) -> str:

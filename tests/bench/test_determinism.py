@@ -47,6 +47,19 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
     assert one.verdict == again.verdict
 
 
+async def a_server_ends(rig: Rig) -> None:
+    """Its stations lose their connections at one moment, and come again."""
+    rig.open_door()
+    await rig.alpha.send()
+    await rig.restart_lns()
+    await rig.wait(seconds(30))
+
+
+def test_a_server_that_ends_closes_its_connections_in_one_order(tmp_path: Path) -> None:
+    runs = [play(tmp_path / str(n), a_server_ends, seed=4) for n in range(6)]
+    assert all(written(run) == written(runs[0]) for run in runs)
+
+
 def test_another_seed_writes_other_bytes(tmp_path: Path) -> None:
     one, other = (play(tmp_path / str(seed), everything, seed=seed) for seed in (4, 5))
     assert written(one) != written(other)
