@@ -33,8 +33,7 @@ class SentinelProgram(PolledListener):
     """
 
     def __init__(self, folder: Path, number: int, master: Valkey, password: str | None) -> None:
-        super().__init__("sentinel", folder / "sentinel.log")
-        self._folder = folder
+        super().__init__("sentinel", valkey_program(), folder, ())
         self._down_after_ms = 1000 if number < QUORUM else 60_000
         self._master = master
         self._password = password
@@ -47,7 +46,7 @@ class SentinelProgram(PolledListener):
         lines += [f"sentinel auth-pass {SERVICE} {self._password}"] if self._password else []
         config = self._folder / "sentinel.conf"
         config.write_text("\n".join(lines) + "\n")
-        self.launch([valkey_program(), str(config), "--sentinel"])
+        self.launch([self._program, str(config), "--sentinel"])
 
     def _is_ready(self) -> bool:
         return "+monitor master" in self.tail()
