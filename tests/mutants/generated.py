@@ -7,10 +7,10 @@
     python -m tests.mutants.generated --list lns/uplink/data.py     only their names
 
 The scenarios play against each fault on the simulated rig until one blames whoever it belongs to:
-first the case that noticed it before (`.faults` remembers), then one row of each scenario, then all
-rows. What they overlook the tests of the module must notice. At the end stands a table by module,
-and the survivors by name. Exit status 1 when there is a survivor that is not listed in
-`tests.mutants.equivalent`.
+first the case that noticed it before (`.faults` remembers) and the file that a list names, then one
+row of each scenario, then all rows. What they overlook the tests of the module must notice. At the
+end stands a table by module, and the survivors by name. Exit status 1 when there is a survivor that
+is not listed in `tests.mutants.equivalent`.
 
 Why not mutmut or cosmic-ray: they ask whether a test fails. This asks what the bench says of the
 fault, verdict and owner, and plays a fault in a fork of one loaded process, only the scenarios
@@ -407,8 +407,10 @@ class Campaign:
         chosen = sorted(
             (case for case in cases if case in past), key=lambda case: (-self._count[case], case)
         )
-        first = [case for case in (self._remembered.get(fault.name),) if case in chosen]
         one_row = list({scenario(case): case for case in chosen}.values())
+        first = [case for case in (self._remembered.get(fault.name),) if case in chosen]
+        if isinstance(fault, Written) and fault.scenario:
+            first += [case for case in reversed(one_row) if case.startswith(fault.scenario)]
         rest = [] if self._one_row else chosen
         return list(dict.fromkeys([*first, *one_row[:BROAD_FIRST], *reversed(one_row), *rest]))
 

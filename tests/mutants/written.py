@@ -20,12 +20,13 @@ _BEFORE_CODE = ("else:", "try:", "finally:")
 class Written(Fault):
     """A fault of the list; `text` replaces what stands at `span` as it is.
 
-    Whoever notices it must say `says` (a regular expression).
+    Whoever notices it must say `says` (a regular expression); `scenario` is the file of who did.
     """
 
     called: str = ""
     text: str = ""
     says: str = ""
+    scenario: str = ""
 
     @property
     def name(self) -> str:
@@ -60,7 +61,7 @@ def written(mutant: Mutant) -> Written:
     path, in_body, assigned = _place(ast.parse(octets.decode()), first)
     return Written(
         mutant.file, path, mutant.old, mutant.new, 0, first, (first, last), in_body, assigned,
-        (begin, end), mutant.name, mutant.new, mutant.says,
+        (begin, end), mutant.name, mutant.new, mutant.says, mutant.noticed_by,
     )  # fmt: skip
 
 
