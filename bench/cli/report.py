@@ -151,7 +151,7 @@ def score_runs(
     """
     from bench.lake.lake import CapturesOutOfReach, LakeBusy
     from bench.score import job  # Spark is imported by those commands alone that need it
-    from bench.spark.java import JavaMissing
+    from bench.spark.session import JavaMissing
 
     if len({folder.name for folder in folders}) < len(folders):
         raise Refused(

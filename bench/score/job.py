@@ -63,7 +63,7 @@ def score(
 
     A run is known by the name of its folder, and its earlier scores in the lake are replaced.
     `lake` is a path or any URI that Spark can write to. FileNotFoundError when a folder holds no
-    capture, ValueError when two folders have one name, JavaMissing (bench.spark.java) when there
+    capture, ValueError when two folders have one name, JavaMissing (bench.spark.session) when there
     is no Java.
     """
     folders = [Path(folder).resolve() for folder in run_folders]
