@@ -14,6 +14,7 @@ from bench.chance import stream
 from bench.cli.output import (
     RUNS,
     AsJson,
+    ProgressDisplay,
     Refused,
     Seed,
     answer,
@@ -22,12 +23,19 @@ from bench.cli.output import (
     refusing,
     shown_path,
 )
-from bench.cli.progress import ProgressDisplay
-from bench.explore.explore import Explored, Finding, Order, holes, possible, table
+from bench.explore.explore import (
+    Explored,
+    Finding,
+    Order,
+    drawing,
+    holes,
+    play_and_judge,
+    possible,
+    table,
+)
 from bench.explore.explore import explore as explore_histories
 from bench.explore.generate import Limits, random_history
 from bench.explore.history import History, KeptHistory, keep_histories, read_histories, read_history
-from bench.explore.judge import drawing, play_and_judge
 from bench.explore.rig_stage import fits_wires, for_wires, missing
 from bench.night.record import ExitCode
 

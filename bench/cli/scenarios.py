@@ -25,13 +25,13 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     Flag,
+    ProgressDisplay,
     Refused,
     answer,
     labelled,
     options,
     refusing,
 )
-from bench.cli.progress import ProgressDisplay
 from bench.explore.history import read_histories
 from bench.night.record import ExitCode, in_words
 from bench.plan import Bound, Overheads, Schedule, bound, schedule

@@ -15,12 +15,12 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     Flag,
+    ProgressDisplay,
     Refused,
     RunsWritten,
     answer,
     facts_of,
 )
-from bench.cli.progress import ProgressDisplay
 from bench.clock import seconds
 from bench.host.program import HostError
 from bench.lab.basicstation_host import (
