@@ -27,8 +27,8 @@ from bench.station.web_socket import (
 )
 from bench.transmission import Eui
 from bench.verdict.wire import id6
-from bench.virtual.board import Port
 from bench.virtual.chip_radio import ChipRadio, Radio
+from bench.virtual.device import Port
 from bench.virtual.e5_console import LoraE5
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.air_process import AirLine, DistantMedium, open_air
