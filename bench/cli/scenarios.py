@@ -34,8 +34,19 @@ from bench.cli.output import (
 )
 from bench.explore.history import read_histories
 from bench.night.record import ExitCode, in_words
-from bench.plan import Bound, Overheads, Schedule, bound, schedule
-from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench
+from bench.plan import (
+    Abilities,
+    Bound,
+    Overheads,
+    PlannedCase,
+    Schedule,
+    abilities_of,
+    bound,
+    from_json,
+    lacking,
+    schedule,
+    usual_bench,
+)
 from bench.run.run_record import PLAN, RETENTION_S
 
 # A pytest plugin in the place of pytest's own terminal output: one line per scenario with how many

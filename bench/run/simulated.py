@@ -32,7 +32,7 @@ from bench import clock, sockets
 from bench.clock import Livelock
 from bench.device.interfaces import Joining, Sent
 from bench.host.fork_server import leave_ctrl_c
-from bench.plan.needs import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
+from bench.plan import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
 from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig

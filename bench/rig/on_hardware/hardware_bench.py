@@ -20,7 +20,7 @@ from bench.lab.inventory import DeviceEntry, Inventory, PortMissing, Radio, port
 from bench.lab.inventory.sections import GatewaySection
 from bench.lab.power import PowerFailed, PowerSwitch, attenuate, power_switch
 from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field
-from bench.plan.needs import PlannedCase, assignments
+from bench.plan import PlannedCase, assignments
 from bench.rig.on_hardware.lab_board import BoardUnfit, LabBoard
 from bench.rig.programs.process_bench import ProcessBench
 from bench.rig.stations import DATA_RATE, first_channel
