@@ -15,7 +15,6 @@ from bench.lake.lake import Lake, refuse_what_executors_cannot_read, remember, r
 from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
 from bench.night.record import manifest_of
 from bench.score import (
-    deliveries,
     expectations,
     findings,
     laws,
@@ -47,8 +46,8 @@ _HASHED = {
     "expectations", "oracle",
 }  # fmt: skip
 _QUERIES: Queries = {
-    **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **deliveries.QUERIES,
-    **laws.QUERIES, **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
+    **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **laws.QUERIES,
+    **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
 }  # fmt: skip
 
 
