@@ -14,15 +14,7 @@ from bench.capture.wholeness import wholeness
 from bench.lake.lake import Lake, refuse_what_executors_cannot_read, remember, run_rows, writing
 from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
 from bench.night.record import manifest_of
-from bench.score import (
-    expectations,
-    findings,
-    laws,
-    margins,
-    oracle,
-    read,
-    receptions,
-)
+from bench.score import expectations, findings, laws, oracle, read, receptions
 from bench.score.summary import summaries, summary_queries
 from bench.spark.cut import Queries, Tables
 from bench.spark.session import Profile, session
@@ -47,7 +39,7 @@ _HASHED = {
 }  # fmt: skip
 _QUERIES: Queries = {
     **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **laws.QUERIES,
-    **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
+    **oracle.QUERIES, **findings.QUERIES,
 }  # fmt: skip
 
 
