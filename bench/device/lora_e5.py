@@ -13,15 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bench.capture import Record
-from bench.device.at_session import (
-    NOTHING,
-    Grammar,
-    Line,
-    LineKind,
-    LineSpelling,
-    Reply,
-    Wire,
-)
+from bench.device.at_session import NOTHING, Grammar, Line, LineKind, LineSpelling, Reply, Wire
 from bench.device.attached import TROUBLES, AttachedBoard, insist_on_identity
 from bench.device.interfaces import (
     Abp,

@@ -13,12 +13,7 @@ from typing import Any, Self
 from bench.capture import Record
 from bench.device.at_session import Line, LineKind
 from bench.device.attached import TROUBLES
-from bench.device.interfaces import (
-    CommandRefused,
-    NotAsWritten,
-    RawRadio,
-    UnknownFirmware,
-)
+from bench.device.interfaces import CommandRefused, NotAsWritten, RawRadio, UnknownFirmware
 from bench.device.lora_e5 import LoraE5Board, mhz
 from bench.device.rui3 import Rui3Board, Setting
 from lns.lorawan.region import DataRate, Region, frame_airtime_us

@@ -11,12 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.capture import Record
 from bench.device.at_session import RUI3, Line, LineKind, Wire, is_about_a_key
-from bench.device.attached import (
-    TROUBLES,
-    AttachedBoard,
-    insist_on_identity,
-    restricted_us,
-)
+from bench.device.attached import TROUBLES, AttachedBoard, insist_on_identity, restricted_us
 from bench.device.interfaces import (
     Abp,
     Change,
