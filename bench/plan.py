@@ -550,7 +550,6 @@ class _Timetable:
         self._freq_hz = join_channel_hz(bench)
 
     def turn(self, planned: PlannedCase) -> Turn:
-        """Take the boards that are free first."""
         length_us = self._overheads.occupied_us(planned)
         if not planned.on_air:
             start_us = heapq.heappop(self._places_us)
@@ -569,7 +568,6 @@ class _Timetable:
         return Turn(case=planned.case, start_us=start_us, end_us=end_us, boards=names)
 
     def wait_for_all(self) -> None:
-        """Nothing begins before everything so far has ended."""
         until_us = max([*self._free_us.values(), *self._places_us])
         self._free_us = dict.fromkeys(self._free_us, until_us)
         self._places_us = [until_us] * len(self._places_us)

@@ -200,7 +200,6 @@ def _refuse(option: str, others: Mapping[str, object], why: str) -> None:
 
 
 def _look_at(keep: Path | None) -> None:
-    """Refuse a file that could not be kept, before anything is explored for it."""
     if keep is None:
         return
     if keep.is_dir():
@@ -229,7 +228,6 @@ def _play_one(text: str, keep: Path | None, *, as_json: bool) -> int:
 
 
 def _keep(path: Path | None, found: list[tuple[str, History]]) -> list[KeptHistory]:
-    """Add what was found; a file that would stay as it is is only read."""
     if path is None:
         return []
     with refusing(ValueError, said="--keep: {}"):

@@ -229,7 +229,6 @@ _HISTORIES = "test_explored.py"
 
 
 def _keeps_histories(catalogue: Path) -> bool:
-    """Whether the cases of a file are what `lorabench explore` has kept."""
     try:
         cases = json.loads(catalogue.read_text(encoding="utf-8"))["cases"]
         if not any("history" in case for case in cases):
@@ -306,7 +305,6 @@ def _likeness(wanted: Sequence[str], name: str) -> float:
 
 
 def scenarios_in(folder: Path) -> list[Scenario]:
-    """Every scenario below `folder`, by file and line."""
     files = sorted(folder.rglob("test_*.py"))
     return [scenario for file in files for scenario in _scenarios_of(file, folder)]
 

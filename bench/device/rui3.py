@@ -186,7 +186,6 @@ class Rui3Board(AttachedBoard):
                 await self.returned(boot_us)
 
     async def _otherwise(self, setting: Setting) -> str | None:
-        """The value of a setting, where it is another one than it must be."""
         ask = self.ask_if_known if setting.optional else self.ask
         found = await ask(setting.name)
         return None if found is None or setting.is_met_by(found) else found

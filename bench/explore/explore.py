@@ -90,7 +90,6 @@ def possible(*, faults: bool) -> tuple[Pair, ...]:
 
 
 def holes(met: Counter[Pair], *, faults: bool = True) -> list[Pair]:
-    """The pairs that nobody has met."""
     return [pair for pair in possible(faults=faults) if not met[pair]]
 
 
@@ -121,7 +120,6 @@ def _short(number: int) -> str:
 
 
 def _situations(trace: Trace) -> Iterator[tuple[int, str, int | None]]:
-    """What happened, in order: when, what, to which device."""
     heard: dict[tuple[int, int], list[Reception]] = {}
     newest: dict[int, int] = {}
     last_us: int | None = None
@@ -213,8 +211,6 @@ class Order:
 
 @dataclass(slots=True)
 class Batch:
-    """What a batch of histories came to."""
-
     histories: int = 0
     receptions: int = 0
     unknowable: Counter[str] = field(default_factory=Counter)
@@ -247,8 +243,6 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Explored:
-    """What was explored and found, and how long it took."""
-
     batch: Batch
     findings: tuple[Finding, ...]
     seconds: float
@@ -371,7 +365,6 @@ def _is_done(order: Order, explored: Batch, began: float) -> bool:
 
 
 def _shrunk(explored: Batch, progress: Callable[[str, int, int], None]) -> tuple[Finding, ...]:
-    """Each cause with its shortest history; causes of one law and one shape are one."""
     findings: dict[tuple[str, tuple[str, ...]], Finding] = {}
     by_number = sorted(explored.found.items(), key=lambda one: -one[1][0])
     for place, (cause, (count, history)) in enumerate(by_number):

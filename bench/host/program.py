@@ -314,7 +314,6 @@ class Program:
         await future
 
     def _watch_end(self) -> None:
-        """Let the loop, if there is one, tell of the end of the process."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

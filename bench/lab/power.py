@@ -53,8 +53,6 @@ async def off_and_on(switch: PowerSwitch, off_us: int) -> None:
 
 
 class _OnOff(ABC):
-    """What has two states, and is cycled by one after the other."""
-
     async def on(self) -> None:
         await self._switch(True)
 
@@ -234,8 +232,6 @@ class _Plug(_OnOff):
 
 
 class ShellyPlug(_Plug):
-    """A relay of a Shelly, `generation` 1, or 2 and later."""
-
     def __init__(
         self, name: str, url: str, generation: int, channel: int = 0, limit_us: int = _LIMIT_US
     ) -> None:

@@ -51,8 +51,6 @@ class GatewayAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a verb is given."""
-
     inventory: Inventory
     gateway: GatewaySection
     dry_run: bool

@@ -212,7 +212,6 @@ class EmulatedLab:
         )
 
     async def stop(self) -> None:
-        """End everything; the folder stays."""
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -79,7 +79,6 @@ class Board:
             await self.have_power(line)
 
     async def have_power(self, line: AirLine) -> None:
-        """Run until cancelled, with this radio."""
         try:
             async with asyncio.TaskGroup() as self._tasks:
                 self._tasks.create_task(line.run())
@@ -173,7 +172,6 @@ class _Uplink:
         self._muxs: str | None = None
 
     def rediscover(self) -> None:
-        """Forget where the server was."""
         self._muxs = None
 
     async def open(self) -> WebSocketLink:
