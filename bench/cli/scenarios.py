@@ -287,13 +287,13 @@ def nothing_fits(pattern: str | None) -> str:
     return f"No scenario fits {pattern!r}.{hint} `lorabench scenarios` lists all of them."
 
 
-def _near(pattern: str, known: Sequence[Scenario], most: int = 3) -> list[str]:
+def _near(pattern: str, known: Sequence[Scenario]) -> list[str]:
     wanted = [word for word in pattern.lower().split("_") if word]
     ranked = sorted((-_likeness(wanted, one.name), one.name) for one in known)
-    return [name.removeprefix("test_") for score, name in ranked if -score >= _NEAR][:most]
+    return [name.removeprefix("test_") for score, name in ranked if -score >= _NEAR][:_NEAR_MAX]
 
 
-_NEAR = 0.8
+_NEAR, _NEAR_MAX = 0.8, 3
 
 
 def _likeness(wanted: Sequence[str], name: str) -> float:

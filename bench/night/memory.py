@@ -44,7 +44,7 @@ class Memory(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(Memory).decode
 
 
-def remembered(runs: Path, *, write: bool = True) -> Memory:
+def remembered(runs: Path) -> Memory:
     """The memory of a folder of runs, brought up to date; what cannot be read counts for nothing.
 
     Where a night came late, or was scored again, everything is read anew: that takes longer.
@@ -60,9 +60,8 @@ def remembered(runs: Path, *, write: bool = True) -> Memory:
             memory.lines = gone
     if new:
         _fold(memory, runs, new, stamps)
-        if write:
-            with suppress(OSError):  # it is read anew the next time
-                replace(path, msgspec.json.encode(memory))
+        with suppress(OSError):  # it is read anew the next time
+            replace(path, msgspec.json.encode(memory))
     return memory
 
 
