@@ -447,9 +447,9 @@ class HardwareBench(ProcessBench):
                 troubles.append(f"{entry.name}: {error}")
         for replayer in self.inventory.replayers[:1]:
             try:
-                line = line_to(replayer.radio)
+                line = line_to(replayer)
                 self.replayer = await self._stack.enter_async_context(
-                    replayer_for(replayer.radio.dialect, replayer.name, line, self.region, self.say)
+                    replayer_for(replayer.dialect, replayer.name, line, self.region, self.say)
                 )
                 self._stack.push_async_callback(self._silence_replayer, self.replayer)
                 # The way into its raw mode takes a restart: not when a replay is due.
