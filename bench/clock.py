@@ -27,17 +27,14 @@ def microseconds(number: int) -> int:
 
 
 def milliseconds(number: float) -> int:
-    """That many milliseconds, in µs."""
     return round(number * 1_000)
 
 
 def seconds(number: float) -> int:
-    """That many seconds, in µs."""
     return round(number * 1_000_000)
 
 
 def minutes(number: float) -> int:
-    """That many minutes, in µs."""
     return round(number * 60_000_000)
 
 
@@ -281,7 +278,6 @@ class VirtualTimeLoop(BaseEventLoop):
         port: int | None = None,
         **_: Any,
     ) -> Listener:
-        """Listen for connections of this process."""
         return self._network.listen(protocol_factory, host, port)
 
     async def create_connection(  # type: ignore[override]
@@ -317,7 +313,6 @@ class VirtualTimeLoop(BaseEventLoop):
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
     ) -> asyncio.Transport:
-        """Begin TLS on a connection of this process."""
         return await self._network.secure(
             transport,
             protocol,

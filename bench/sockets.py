@@ -22,8 +22,6 @@ Address: TypeAlias = tuple[str, int]
 
 
 class Wired(asyncio.Transport):
-    """One end of a connection."""
-
     def __init__(
         self, loop: asyncio.AbstractEventLoop, protocol: asyncio.BaseProtocol, *ends: Address
     ) -> None:
@@ -192,7 +190,6 @@ class Listener(asyncio.AbstractServer):
         """It does so already."""
 
     async def serve_forever(self) -> None:
-        """It ends when it is closed."""
         await self.wait_closed()
 
     def close(self) -> None:

@@ -44,7 +44,6 @@ def read_bench_file(path: Path) -> BenchFile:
 
 
 def main() -> None:
-    """Print or install the rules."""
     arguments = _arguments()
     rules = rules_for(read_bench_file(Path(arguments.bench)))
     if not arguments.install:

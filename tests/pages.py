@@ -31,7 +31,7 @@ import lns.events as lns_events
 from bench.cli.program import COMMANDS
 from bench.lake.tables import TABLES
 from bench.night.record import MEANINGS
-from bench.plan.needs import Abilities, board, from_json, lacking
+from bench.plan import Abilities, board, from_json, lacking
 from bench.rig.case_setup import Expectations
 from bench.rig.interfaces import RigDevice, RigStation
 from bench.rig.rig import Rig

@@ -283,7 +283,6 @@ def test_independent_judges_know_nothing_of_the_server_even_through_others(judge
 PLAYED = tuple(
     f"bench.virtual.{room}"
     for room in (
-        "board",
         "chip_radio",
         "device",
         "e5_console",

@@ -107,7 +107,6 @@ def stream(path: Path) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[gzip.GzipFile | BufferedReader]:
-    """A capture file as it was before it was compressed; OSError where one is damaged."""
     with gzip.open(path, "rb") if path.suffix == COMPRESSED else path.open("rb") as file:
         try:
             yield file
@@ -198,7 +197,6 @@ class CaptureFollower:
             await asyncio.sleep(_AGAIN_S)
 
     def read(self) -> None:
-        """Hand over what has been written until now."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._position)

@@ -177,7 +177,6 @@ class _Audit:
         self._run_end = next((one for one in marks if one.get("kind") == RUN_END), None)
 
     def result(self) -> Wholeness:
-        """Everything that is missing."""
         planned = self._planned
         how, reason = self._ending()
         found = self._streams()

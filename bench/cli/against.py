@@ -18,8 +18,7 @@ import msgspec
 
 from bench.capture.run_folder import Origin
 from bench.cli.nights import label_of, runs_named
-from bench.cli.output import BenchBroken, Refused
-from bench.cli.progress import ProgressDisplay
+from bench.cli.output import BenchBroken, ProgressDisplay, Refused
 from bench.cli.run import Ran, Selection, run_scenarios
 from bench.host.lns_process import COMMAND
 from bench.night.comparison import Comparison, Outcome, Stop, compared, table

@@ -91,7 +91,6 @@ class KeyTimes:
         return TOPIC if self.oldest is None or self.command is not None else self.oldest
 
     def detector(self, oldest_us: Callable[[], int | None]) -> RemoveDuplicatesKeys:
-        """The detector; ConfigurationError."""
         return RemoveDuplicatesKeys(
             retention_us=self.retention_us,
             retry_us=self.retry_us,

@@ -14,6 +14,7 @@ from bench.chance import stream
 from bench.cli.output import (
     RUNS,
     AsJson,
+    ProgressDisplay,
     Refused,
     Seed,
     answer,
@@ -22,12 +23,19 @@ from bench.cli.output import (
     refusing,
     shown_path,
 )
-from bench.cli.progress import ProgressDisplay
-from bench.explore.explore import Explored, Finding, Order, holes, possible, table
+from bench.explore.explore import (
+    Explored,
+    Finding,
+    Order,
+    drawing,
+    holes,
+    play_and_judge,
+    possible,
+    table,
+)
 from bench.explore.explore import explore as explore_histories
 from bench.explore.generate import Limits, random_history
 from bench.explore.history import History, KeptHistory, keep_histories, read_histories, read_history
-from bench.explore.judge import drawing, play_and_judge
 from bench.explore.rig_stage import fits_wires, for_wires, missing
 from bench.night.record import ExitCode
 
@@ -192,7 +200,6 @@ def _refuse(option: str, others: Mapping[str, object], why: str) -> None:
 
 
 def _look_at(keep: Path | None) -> None:
-    """Refuse a file that could not be kept, before anything is explored for it."""
     if keep is None:
         return
     if keep.is_dir():
@@ -221,7 +228,6 @@ def _play_one(text: str, keep: Path | None, *, as_json: bool) -> int:
 
 
 def _keep(path: Path | None, found: list[tuple[str, History]]) -> list[KeptHistory]:
-    """Add what was found; a file that would stay as it is is only read."""
     if path is None:
         return []
     with refusing(ValueError, said="--keep: {}"):

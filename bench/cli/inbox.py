@@ -313,7 +313,6 @@ def _outbox_page(file: Path, state: OutboxState, streams_max: int) -> list[str]:
 
 
 async def _release(file: Path) -> None:
-    """Let go on what is parked; UpstreamUnavailable, also while the network server runs."""
     with closing(Outbox(file)) as outbox:
         await outbox.release(utc_us())
 

@@ -40,6 +40,8 @@ from bench.cli.output import (
     Lake,
     Limit,
     Line,
+    Progress,
+    ProgressDisplay,
     Refused,
     RunsWritten,
     Seed,
@@ -50,7 +52,6 @@ from bench.cli.output import (
     refusing,
     shown_path,
 )
-from bench.cli.progress import Progress, ProgressDisplay
 from bench.cli.report import score_runs, write_report
 from bench.cli.run import (
     Ran,

@@ -14,24 +14,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.output import (
-    RUNS,
-    AsJson,
-    Refused,
-    RunsRead,
-    answer,
-    labelled,
-    refusing,
-    shown_path,
-)
-from bench.cli.report import (
-    LATEST,
-    REPORT,
-    missing_rows,
-    oracle_words,
-    resolve,
-    timing_rows,
-)
+from bench.cli.output import RUNS, AsJson, Refused, RunsRead, answer, labelled, refusing, shown_path
+from bench.cli.report import LATEST, REPORT, missing_rows, oracle_words, resolve, timing_rows
 from bench.night.comparison import Outcome, compared, table
 from bench.night.comparison import sentence as answer_of
 from bench.night.memory import remembered

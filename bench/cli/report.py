@@ -26,18 +26,21 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     Lake,
+    Progress,
+    ProgressDisplay,
     Refused,
     RunNames,
     RunsRead,
+    Span,
     answer,
     command_line,
     labelled,
     print_json,
     print_lines,
+    print_styled,
     refusing,
     shown_path,
 )
-from bench.cli.progress import Progress, ProgressDisplay, Span, print_styled
 from bench.night.record import VERDICTS, ExitCode, exit_code, in_words, worst
 from bench.report import narration
 from bench.report.excerpts import shown, visible
@@ -151,7 +154,7 @@ def score_runs(
     """
     from bench.lake.lake import CapturesOutOfReach, LakeBusy
     from bench.score import job  # Spark is imported by those commands alone that need it
-    from bench.spark.java import JavaMissing
+    from bench.spark.session import JavaMissing
 
     if len({folder.name for folder in folders}) < len(folders):
         raise Refused(

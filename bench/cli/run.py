@@ -17,6 +17,7 @@ from bench.cli.output import (
     Dut,
     Limit,
     Line,
+    ProgressDisplay,
     Refused,
     RunsWritten,
     Seed,
@@ -29,7 +30,6 @@ from bench.cli.output import (
     refusing,
     shown_path,
 )
-from bench.cli.progress import ProgressDisplay
 from bench.cli.scenarios import ScenarioLines, chosen, nothing_fits
 from bench.night.record import (
     CaseVerdict,

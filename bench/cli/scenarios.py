@@ -25,17 +25,28 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     Flag,
+    ProgressDisplay,
     Refused,
     answer,
     labelled,
     options,
     refusing,
 )
-from bench.cli.progress import ProgressDisplay
 from bench.explore.history import read_histories
 from bench.night.record import ExitCode, in_words
-from bench.plan import Bound, Overheads, Schedule, bound, schedule
-from bench.plan.needs import Abilities, PlannedCase, abilities_of, from_json, lacking, usual_bench
+from bench.plan import (
+    Abilities,
+    Bound,
+    Overheads,
+    PlannedCase,
+    Schedule,
+    abilities_of,
+    bound,
+    from_json,
+    lacking,
+    schedule,
+    usual_bench,
+)
 from bench.run.run_record import PLAN, RETENTION_S
 
 # A pytest plugin in the place of pytest's own terminal output: one line per scenario with how many
@@ -218,7 +229,6 @@ _HISTORIES = "test_explored.py"
 
 
 def _keeps_histories(catalogue: Path) -> bool:
-    """Whether the cases of a file are what `lorabench explore` has kept."""
     try:
         cases = json.loads(catalogue.read_text(encoding="utf-8"))["cases"]
         if not any("history" in case for case in cases):
@@ -277,13 +287,13 @@ def nothing_fits(pattern: str | None) -> str:
     return f"No scenario fits {pattern!r}.{hint} `lorabench scenarios` lists all of them."
 
 
-def _near(pattern: str, known: Sequence[Scenario], most: int = 3) -> list[str]:
+def _near(pattern: str, known: Sequence[Scenario]) -> list[str]:
     wanted = [word for word in pattern.lower().split("_") if word]
     ranked = sorted((-_likeness(wanted, one.name), one.name) for one in known)
-    return [name.removeprefix("test_") for score, name in ranked if -score >= _NEAR][:most]
+    return [name.removeprefix("test_") for score, name in ranked if -score >= _NEAR][:_NEAR_MAX]
 
 
-_NEAR = 0.8
+_NEAR, _NEAR_MAX = 0.8, 3
 
 
 def _likeness(wanted: Sequence[str], name: str) -> float:
@@ -295,7 +305,6 @@ def _likeness(wanted: Sequence[str], name: str) -> float:
 
 
 def scenarios_in(folder: Path) -> list[Scenario]:
-    """Every scenario below `folder`, by file and line."""
     files = sorted(folder.rglob("test_*.py"))
     return [scenario for file in files for scenario in _scenarios_of(file, folder)]
 

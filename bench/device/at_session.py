@@ -31,8 +31,6 @@ _NOISE = "\N{REPLACEMENT CHARACTER}"
 
 
 class LineKind(StrEnum):
-    """What a line is, as far as it says itself."""
-
     STATUS = "status"  # the end of a reply: OK or an error
     REPLY = "reply"  # anything else: a value, an explanation, an echo, a banner, noise
     EVENT = "event"
@@ -342,8 +340,6 @@ class AtCommand:
 
 
 class Wire(Protocol):
-    """The bytes of one device: a SerialLine."""
-
     async def open(self) -> None:
         """Open it; an exception that says why not."""
 

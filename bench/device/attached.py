@@ -194,7 +194,6 @@ class AttachedBoard:
         carry_out: Callable[[], Awaitable[T]],
         waits_for: Callable[[CommandRefused], bool],
     ) -> T:
-        """Carry it out when air and MAC permit; see `_when_permitted` and `MacCycle.past`."""
         within_us = self._deadlines.transmission_us
         return await self._when_permitted(lambda: self._cycle.past(carry_out, waits_for, within_us))
 

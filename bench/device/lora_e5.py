@@ -13,15 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bench.capture import Record
-from bench.device.at_session import (
-    NOTHING,
-    Grammar,
-    Line,
-    LineKind,
-    LineSpelling,
-    Reply,
-    Wire,
-)
+from bench.device.at_session import NOTHING, Grammar, Line, LineKind, LineSpelling, Reply, Wire
 from bench.device.attached import TROUBLES, AttachedBoard, insist_on_identity
 from bench.device.interfaces import (
     Abp,
@@ -337,14 +329,12 @@ class LoraE5Settings:
 
 
 def _plain(wanted: DeviceConfig) -> tuple[dict[str, str], dict[str, str]]:
-    """What `AT+NAME` asks for and writes: before identity and data rate, and after them."""
     first = {"MODE": "LWOTAA" if wanted.joins else "LWABP", "ADR": "ON" if wanted.adr else "OFF"}
     then = {"CLASS": "C" if wanted.class_c else "A", "POWER": str(wanted.power_dbm)}
     return first, then | {"REPT": "1", "RETRY": "1"}
 
 
 def _identity(wanted: DeviceConfig) -> tuple[dict[str, str], dict[str, bytes]]:
-    """Identifiers and keys, by the names that the board has for them."""
     match wanted.activation:
         case Otaa(join_eui, app_key):
             return {"DevEui": wanted.dev_eui, "AppEui": join_eui}, {"APPKEY": app_key}
@@ -354,7 +344,6 @@ def _identity(wanted: DeviceConfig) -> tuple[dict[str, str], dict[str, bytes]]:
 
 
 def _untold(wanted: DeviceConfig, lineage: Lineage) -> Iterator[str]:
-    """The commands for what the board does not tell when asked."""
     rules = region(wanted.region)
     known, used = rules.uplink_channels, channels(rules, wanted.sub_band)
     if wanted.channel_hz:

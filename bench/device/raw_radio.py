@@ -13,12 +13,7 @@ from typing import Any, Self
 from bench.capture import Record
 from bench.device.at_session import Line, LineKind
 from bench.device.attached import TROUBLES
-from bench.device.interfaces import (
-    CommandRefused,
-    NotAsWritten,
-    RawRadio,
-    UnknownFirmware,
-)
+from bench.device.interfaces import CommandRefused, NotAsWritten, RawRadio, UnknownFirmware
 from bench.device.lora_e5 import LoraE5Board, mhz
 from bench.device.rui3 import Rui3Board, Setting
 from lns.lorawan.region import DataRate, Region, frame_airtime_us
@@ -86,14 +81,12 @@ class Rui3P2p(Rui3Board):
             await self._session.wait(asked, asked.ending, within_us)
 
     async def _prepare(self) -> None:
-        """Raw mode, receiver off, and all settings as an uplink has them, read back."""
         await self.work_in_mode(_P2P)
         await self._run(_RECEIVER_OFF)  # while it is on, no setting is taken
         await self.read_back(await self.write_what_differs(_AS_LORAWAN))
         self._is_prepared = True
 
     async def _tune(self, due: str) -> None:
-        """Frequency, data rate and power, in flash only where it cannot be otherwise."""
         found = await self.ask("AT+P2P")
         if found == due:
             return
@@ -124,8 +117,6 @@ _RADIO = re.compile(
 
 
 class LoraE5Test(LoraE5Board):
-    """A raw radio with a LoRa-E5."""
-
     bytes_max = 250  # a command has 528 characters
     powers_dbm = range(0, 23)
 
@@ -157,7 +148,6 @@ class LoraE5Test(LoraE5Board):
             await self._session.wait(asked, asked.ending, within_us)
 
     async def _tune(self, freq_hz: int, data_rate: DataRate, power_dbm: int) -> None:
-        """As LoRaWAN uplinks are: CRC on, IQ not inverted, public sync word; NotAsWritten."""
         bandwidth_khz = data_rate.bw_hz // 1_000
         answer = await self.ask(
             f"AT+TEST=RFCFG,{mhz(freq_hz)},SF{data_rate.sf},{bandwidth_khz}"

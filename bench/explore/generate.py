@@ -199,11 +199,9 @@ class Draw:
         return tuple(heard)
 
     def heard(self, device: int) -> tuple[Heard, ...]:
-        """At least one station."""
         return self._heard(device) or (Heard(self.some_server(), 0),)
 
     def chosen(self, kinds: tuple[str, ...]) -> int:
-        """A device of one of these kinds, if there is any."""
         fit = [n for n, device in enumerate(self.devices) if device.kind in kinds]
         return self._chance.choice(fit) if fit else self.some_device()
 
@@ -379,7 +377,6 @@ def _with_fewer_receptions(history: History) -> Iterator[History]:
 
 
 def _with_less(history: History) -> Iterator[History]:
-    """Without a device, with fewer servers."""
     for number in range(len(history.devices)):
         if len(history.devices) > 1:
             yield _without_device(history, number)
@@ -393,7 +390,6 @@ def _with_less(history: History) -> Iterator[History]:
 
 
 def _simpler(history: History) -> Iterator[History]:
-    """With simpler facts: known devices, no lateness, shorter waits, the first stations."""
     if history.closed:
         yield replace(history, closed=False)
     for number, device in enumerate(history.devices):
@@ -416,7 +412,6 @@ _SIMPLER: dict[str, tuple[Any, ...]] = {
 
 
 def _simpler_values(value: S) -> Iterator[S]:
-    """The same with one field that is simpler."""
     for field in fields(value):
         now = getattr(value, field.name)
         for simple in _SIMPLER.get(field.name, ()):

@@ -214,7 +214,6 @@ class History:
 
     @property
     def waits_us(self) -> int:
-        """How long it waits in all."""
         return sum(step.us for step in self.steps if isinstance(step, Wait))
 
     @property
@@ -235,7 +234,6 @@ class History:
 
 
 def step_text(step: Step) -> str:
-    """One step as text."""
     match step:
         case Send(device, confirmed, heard, same, asks):
             verb = ("confirm" if confirmed else "send") + "=" * same + "?" * asks
@@ -458,7 +456,6 @@ def _read_time(text: str) -> int:
 
 
 def _lasts_us(step: Step) -> int:
-    """How much time a step takes, its lateness included."""
     match step:
         case Wait(us):
             return us
@@ -473,7 +470,6 @@ def _lasts_us(step: Step) -> int:
 
 
 def _look_through(step: Step, servers: int, devices: int) -> None:
-    """Refuse a step that names a server or a device that is not there."""
     for server in servers_of(step):
         if server >= servers:
             raise ValueError(f"{step_text(step)!r}: there is no server {SERVERS[server]}")
@@ -482,7 +478,6 @@ def _look_through(step: Step, servers: int, devices: int) -> None:
 
 
 def servers_of(step: Step) -> list[int]:
-    """The servers that a step names."""
     if isinstance(step, OnAir):
         return [heard.server for heard in step.heard]
     return [step.server] if isinstance(step, AtServer) else []
@@ -497,7 +492,6 @@ class KeptHistory:
     history: History
 
     def as_json(self) -> dict[str, str]:
-        """The case as it stands in the file."""
         return {"id": self.id, "title": self.title, "history": str(self.history)}
 
 

@@ -39,7 +39,6 @@ class Cause:
 
 
 def broken_laws(trace: Trace) -> list[Cause]:
-    """All laws that this history broke."""
     facts = _Facts(trace)
     found = [*_outcomes(trace), *_answers(trace), *_flags(trace), *_owners(facts)]
     if not any(isinstance(event, StoreEmptied) for event in trace.events):
@@ -51,8 +50,6 @@ def broken_laws(trace: Trace) -> list[Cause]:
 
 
 class _Facts:
-    """A trace, with what the laws ask for more than once."""
-
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.receptions = trace.receptions

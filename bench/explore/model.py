@@ -284,7 +284,6 @@ class Model:
     # --- 4. level 1: which copy is it here? -------------------------------------------------------
 
     def _note_sighting(self, r: Reception, server: Server) -> str:
-        """Level 1: which copy is it here? Every hit renews it, the first station stays."""
         first, heard_us = server.sightings.get(r.frame.number, (r.station, 0))
         is_hit = heard_us and r.at_us - heard_us < self._trace.retention_us
         first = first if is_hit else r.station
@@ -328,7 +327,6 @@ class Model:
     def _decide(
         self, r: Reception, server: Server, session: Session, copy: str, *, waited: bool
     ) -> Decided | None:
-        """What becomes of it here, and what the others say; None: its session is over."""
         frame, device, f_cnt = r.frame, self._device(r.frame), r.frame.f_cnt
         shared = self._shared and device.pinned is None
         restarts = device.kind == "relaxed" and f_cnt <= 1
@@ -486,7 +484,6 @@ class Model:
         return found
 
     def _window(self, r: Reception, server: Server, rx1_us: int, at_us: int, late_us: int) -> str:
-        """The first window that opens late enough; a radio session that is over has none."""
         is_over = server.radios[r.station] != r.radio
         is_cut = self._coming.is_disturbed(r, at_us, RadioLost)
         self._doubts.radio(r, server, at_us, is_over=is_over, is_cut=is_cut)

@@ -169,7 +169,6 @@ class Session:
             raise (Harmless if self.doubt == ENDED else Unknowable)(self.doubt)
 
     def hear(self, server: int, f_cnt: int, life: int) -> None:
-        """A server has heard a counter itself."""
         known = self.heard.get(server)
         if life == self.life and (known is None or known[0] != life or f_cnt > (known[1] or -1)):
             self.heard[server] = life, f_cnt
@@ -312,7 +311,6 @@ def window(left_us: int) -> str:
 def elders(
     sessions: dict[tuple[int, int], Session], device: int, session: Session
 ) -> list[Session]:
-    """The sessions of a device before one."""
     mine = [known for (whose, _), known in sessions.items() if whose == device]
     return mine[: mine.index(session)]
 

@@ -171,8 +171,6 @@ class Player:
 
 
 class Conductor:
-    """Plays one history on a stage."""
-
     def __init__(self, history: History, stage: Stage) -> None:
         self._history = history
         self._stage = stage
@@ -322,7 +320,6 @@ class Conductor:
             await self._pass(self._stage.on_air_us)
 
     def _frame(self, step: OnAir) -> Frame | None:
-        """The frame of a step; None where there is nothing to send."""
         if isinstance(step, Replay):
             sent = self._transmissions
             return sent[-1 - step.back] if step.back < len(sent) else None
@@ -447,7 +444,6 @@ class Conductor:
                 self._trace.dev_addr[joining.number] = accept.dev_addr
 
     def _answered(self, number: int, pdu: bytes) -> Answered:
-        """What a downlink says: of data the DevAddr and the counter, of an accept its number."""
         frame = self._heard[number]
         if frame.is_join:
             accept = _accept(self._players[frame.device], pdu)

@@ -137,8 +137,6 @@ async def play_on(rig: Any, history: History) -> Trace:
 
 
 class RigStage:
-    """See `bench.explore.play.Stage`."""
-
     def __init__(self, rig: Any, history: History) -> None:
         self._rig: Any = rig
         self._history = history

@@ -203,5 +203,4 @@ class Trace:
         return [event for event in self.events if isinstance(event, Reception)]
 
     def device_of(self, frame: Frame) -> Device:
-        """Who sent a frame, or seems to have."""
         return self.history.devices[frame.device]

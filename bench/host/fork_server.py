@@ -95,7 +95,6 @@ class ForkServer(Program):
             os.close(said)
 
     async def _ask(self, wanted: bytes, handles: Sequence[int]) -> int:
-        """The number of the process that the server has started so; HostError."""
         assert self._channel is not None
         try:
             async with self._asking:

@@ -31,10 +31,10 @@ from bench.host.program import (
     STOP_S,
     Program,
     ProgramDied,
-    ProgramGuard,
     ProgramMissing,
     Starter,
     free_port,
+    guard_program,
     is_answered,
     limit_file_size,
 )
@@ -420,7 +420,7 @@ class FollowedLns(LnsProcess):
         self._starting = starting
         self._relays = relays
         self._has_past = has_past
-        self._guard = ProgramGuard(stalled)
+        self._stalled = stalled
         self._known: Sequence[Eui] = ()
         self._following: list[asyncio.Task[None]] = []
         self._follower = CaptureFollower(folder / str(settings["capture"]["path"]), take)
@@ -466,7 +466,7 @@ class FollowedLns(LnsProcess):
     async def _run_it(self) -> None:
         async with self._starting:
             await self.start()
-        self._following.append(self._tasks.create_task(self._guard.run(self.pid)))
+        self._following.append(self._tasks.create_task(guard_program(self.pid, self._stalled)))
 
     def fill_disk(self) -> None:
         """Let its outbox not grow any more; its capture, which is smaller yet, goes on."""

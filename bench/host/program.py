@@ -314,7 +314,6 @@ class Program:
         await future
 
     def _watch_end(self) -> None:
-        """Let the loop, if there is one, tell of the end of the process."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -462,44 +461,34 @@ class HostGuard:
                 self._stalled(late_us)
 
 
-class ProgramGuard:
-    """Tells `stalled` how long (µs) a process waited for a processor in a tenth of a second.
+async def guard_program(pid: int, stalled: Callable[[int], None]) -> None:
+    """Tell `stalled` how long (µs) a process waited for a processor in a tenth of a second.
 
     Only if that is 50 ms or more. Source: Linux, Documentation/scheduler/sched-stats.rst.
     """
-
-    def __init__(self, stalled: Callable[[int], None]) -> None:
-        self._stalled = stalled
-
-    async def run(self, pid: int) -> None:
-        before_us = _waited_us(pid)
-        while before_us is not None:
-            await asyncio.sleep(_LOOK_EVERY_US / 1_000_000)
-            waited_us = _waited_us(pid)
-            if waited_us is not None and waited_us - before_us >= STALLED_US:
-                self._stalled(waited_us - before_us)
-            before_us = waited_us
+    before_us = _waited_us(pid)
+    while before_us is not None:
+        await asyncio.sleep(_LOOK_EVERY_US / 1_000_000)
+        waited_us = _waited_us(pid)
+        if waited_us is not None and waited_us - before_us >= STALLED_US:
+            stalled(waited_us - before_us)
+        before_us = waited_us
 
 
-class MachineGuard:
-    """Tells `stalled` how long (µs) this machine had no disk or no processor in a tenth second.
+async def guard_machine(stalled: Callable[[int], None]) -> None:
+    """Tell `stalled` how long (µs) this machine had no disk or no processor in a tenth second.
 
     Only if that is 50 ms or more. Sources: Linux, Documentation/accounting/psi.rst ("some" of io)
     and proc_stat(5) ("steal").
     """
-
-    def __init__(self, stalled: Callable[[int], None]) -> None:
-        self._stalled = stalled
-
-    async def run(self) -> None:
-        before_us = away_us()
-        while True:
-            await asyncio.sleep(_LOOK_EVERY_US / 1_000_000)
-            now_away_us = away_us()
-            grown_us = (now - old for now, old in zip(now_away_us, before_us, strict=True))
-            longest_us, before_us = max(grown_us), now_away_us
-            if longest_us >= STALLED_US:
-                self._stalled(longest_us)
+    before_us = away_us()
+    while True:
+        await asyncio.sleep(_LOOK_EVERY_US / 1_000_000)
+        now_away_us = away_us()
+        grown_us = (now - old for now, old in zip(now_away_us, before_us, strict=True))
+        longest_us, before_us = max(grown_us), now_away_us
+        if longest_us >= STALLED_US:
+            stalled(longest_us)
 
 
 def away_us() -> tuple[int, int]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection.claims import Claims, claimed
 from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
+from bench.inspection.outcome import Claims, claimed
 from bench.inspection.requests import Requests
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import eui_of, is_reception, json_of, reception_in

@@ -13,13 +13,12 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
 from bench.inspection.accounts import OF_LINKS, Accounts, Told
-from bench.inspection.class_c import ClassC, is_quiet
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
-from bench.inspection.gateway import Gateways
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
+from bench.inspection.requests import ClassC, is_quiet
 from bench.inspection.router_config import ServerTime, misspelt, router_config
-from bench.inspection.sender import Senders
+from bench.inspection.sender import Gateways, Senders
 from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, is_plain, json_of, unreadable_type, uplink_of

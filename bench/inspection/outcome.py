@@ -1,10 +1,15 @@
 """Does a network server's own account of a reception name the frame, and whose it is, rightly?
 
-And that of what level 1 forgot before its time.
+And that of what level 1 forgot before its time, and of claims. Who owns the newest frame of a
+session follows from the claims that were granted before. Where the store, a server or the
+application was disturbed, a frame may have been given back or forgotten: then only who was granted
+something at all, or had no store to ask, can own it.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from bench.capture.reading import Event
@@ -111,3 +116,156 @@ def forgotten(event: Event, told: Sequence[Uplink]) -> Iterator[Found]:
 def _plain(value: object) -> object:
     """A word is the same text in this process as in the capture of another one."""
     return str(value) if isinstance(value, str) else value
+
+
+ASKED_US = 200_000
+"""How long a server waits for an answer, whose a frame is."""
+_DAY_US = 86_400_000_000
+_TOLD_WITHIN_US = 1_000_000
+"""Two servers that claim at the same moment tell of it in any order."""
+_UNDISTURBING = ("tap", "air", "clock")
+Session = tuple[str, str]
+"""DevEUI and DevAddr."""
+
+
+def claimed(claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
+    """What is wrong in what a server says of a claim, by the outcome of the same reception."""
+    yield from check.same("level2", str(claim["decision"]), str(outcome.get("level2")))
+    for name in ("dev_eui", "dev_addr", "frame_id", "f_cnt"):
+        if name in outcome:
+            yield from check.same(name, outcome[name], claim.get(name))
+    if claim["decision"] == "Owner":
+        yield from check.same("owner", claim.get("lns"), claim.get("owner"))
+
+
+@dataclass(slots=True)
+class Claims:
+    """What servers say of whose a session is, and which downlink counter a claim has brought.
+
+    Remembers who was granted something of a session, and what its newest frame was and when; the
+    counters that claims have taken (None: they took none), by server, station and `xtime`.
+    `is_in_order`: servers tell in the order in which it happens; `is_blind`: something was
+    disturbed that decides whose a frame is.
+    """
+
+    is_in_order: bool = False
+    is_blind: bool = False
+    has_begun: bool = False
+    """Whether anything was claimed: a server that starts later than that begins anew."""
+    granted: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
+    alone: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Who had no store to ask: what it accepted meanwhile may be the newest, granted by nobody."""
+    last: dict[Session, int] = field(default_factory=dict)
+    """The counter of the frame that was granted last."""
+    newest: dict[Session, tuple[frozenset[str], int]] = field(default_factory=dict)
+    frames: set[tuple[Session, str]] = field(default_factory=set)
+    taken: dict[tuple[object, ...], int | None] = field(default_factory=dict)
+    doubtful: list[tuple[Session, Event, Found]] = field(default_factory=list)
+    delays: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By server: since when its store answers late, and by how much."""
+    slowed: set[str] = field(default_factory=set)
+    """The servers whose store has ever answered late: the others wait for nothing."""
+    is_hurried: bool = True
+    """Whether the application takes whatever it is given at once."""
+    cut_off: set[str] = field(default_factory=set)
+    """The servers whose wire to the store is cut: they need not wait for an answer."""
+    relaxed: set[str] = field(default_factory=set)
+
+    def provisioned(self, device: Event) -> None:
+        """A device of the case."""
+        if device.get("relaxed_f_cnt"):
+            self.relaxed.add(device["dev_eui"])
+
+    def disturbed(self, fault: Event) -> None:
+        """A scenario disturbs something, or undoes that."""
+        if fault.get("seam") == "store" and fault["fault"] == "delay":
+            self.delays.pop(fault.get("lns", ""), None)
+            if fault["kind"] == "fault.begin":
+                after_us = fault["detail"].get("after_us", 0)
+                self.delays[fault.get("lns", "")] = fault["t_us"], after_us
+                self.slowed.add(fault.get("lns", ""))
+        if fault.get("seam") == "store" and fault["fault"] == "cut":
+            change = self.cut_off.add if fault["kind"] == "fault.begin" else self.cut_off.discard
+            change(fault.get("lns", ""))
+        if fault.get("seam") not in _UNDISTURBING:
+            self.is_blind = True
+            self.is_hurried &= fault.get("seam") == "store"
+
+    def tell(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server says whose a frame is; only who was granted one, or was alone, can own it."""
+        session = claim["dev_eui"], claim["dev_addr"]
+        owners, self.has_begun = self.granted[session], True
+        if claim["decision"] == "Owner":
+            owners.add(claim.get("lns", ""))
+            self._grant(session, claim)
+        elif claim["decision"] == "Unavailable":
+            began_anew = claim["f_cnt"] <= 1 and claim["dev_eui"] in self.relaxed
+            if began_anew or claim["f_cnt"] > self.last.get(session, -1):
+                self.alone[session].add(claim.get("lns", ""))
+        elif owners and claim.get("owner") not in owners | self.alone[session]:
+            yield check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
+        else:
+            self._look_at_owner(session, claim, check)
+        yield from self._late(claim, check)
+
+    def followed(self, claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server says what became of a frame; for one of another server it keeps nothing."""
+        late_us = outcome["t_us"] - claim["t_us"]
+        is_sure = self.is_in_order and self.is_hurried and claim["decision"] == "NotOwner"
+        if is_sure and late_us > _AT_ONCE_US:
+            yield check.wrong("told", "at once", f"{late_us // 1000} ms later")
+
+    def answer(self, downlink: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server answers a frame: with the counter that its claim has taken for that."""
+        if (key := _answer(downlink)) not in self.taken:
+            return
+        due = self.taken.pop(key)
+        is_sure = self.is_in_order and not self.is_blind
+        if due is not None or (is_sure and downlink.get("dev_eui") not in self.relaxed):
+            yield from check.same("f_cnt_down", due, downlink.get("f_cnt_down"))
+
+    def end(self) -> Iterator[Found]:
+        """What nobody has explained since."""
+        for _, _, found in self.doubtful:
+            yield found
+
+    def _grant(self, session: Session, claim: Event) -> None:
+        lns, frame = claim.get("lns", ""), (session, claim["frame_id"])
+        # What was granted before may be an older one by now: its owner need not have the newest.
+        others, _ = self.newest.get(session, (frozenset(), 0))
+        owners = others | {lns} if frame in self.frames else frozenset({lns})
+        self.newest[session] = owners, claim["t_us"]
+        if frame not in self.frames:
+            self.last[session] = claim["f_cnt"]
+        self.frames.add(frame)
+        self.taken[_answer(claim)] = claim.get("f_cnt_down")
+        self.doubtful = [
+            (whose, told, found)
+            for whose, told, found in self.doubtful
+            if (whose, told.get("owner")) != (session, lns)
+            or claim["t_us"] - told["t_us"] > _TOLD_WITHIN_US
+        ]
+
+    def _look_at_owner(self, session: Session, claim: Event, check: Scrutiny) -> None:
+        owners, since_us = self.newest.get(session, (frozenset(), 0))
+        is_sure = self.is_in_order and not self.is_blind
+        if not is_sure or not owners or claim["t_us"] - since_us >= _DAY_US:
+            return
+        if claim.get("owner") not in owners:
+            found = check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
+            self.doubtful.append((session, claim, found))
+
+    def _late(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
+        most_us = ASKED_US if claim.get("lns", "") in self.slowed else 0
+        if self.is_in_order and claim["duration_us"] > most_us:
+            yield check.wrong("duration_us", f"{most_us} at most", claim["duration_us"])
+        if claim.get("lns", "") in self.cut_off:
+            return
+        since_us, after_us = self.delays.get(claim.get("lns", ""), (0, 0))
+        due_us = min(after_us, ASKED_US)
+        if self.is_in_order and claim["t_us"] - since_us >= due_us > claim["duration_us"]:
+            yield check.wrong("duration_us", f"{due_us} or more", claim["duration_us"])
+
+
+def _answer(event: Event) -> tuple[object, ...]:
+    return tuple(event.get(name) for name in ("lns", "station", "xtime"))

@@ -1,12 +1,18 @@
-"""Does what a network server says of requests agree with what applications have asked for?"""
+"""Does what becomes of requests agree with what applications have asked for?
 
+By what a network server says of them; and is a device that always listens spoken to where it was
+heard, when it can hear, and at all?
+"""
+
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Wanted
 from bench.verdict.owner import Found, Scrutiny
+from bench.virtual.lorawan.air_interface import DataFrame
 
 QUEUE_MAX = 16
 
@@ -146,3 +152,174 @@ def _kind_of(wanted: Wanted) -> tuple[object, ...]:
 def _kind(event: Event) -> tuple[object, ...]:
     size = len(event["payload"]) // 2 if "payload" in event else event.get("payload_bytes")
     return event.get("f_port"), event.get("confirmed"), size
+
+
+ACK_US = 8_000_000
+"""How long a device of class C has for its acknowledgement (RP002, CLASS_C_RESP_TIMEOUT)."""
+REPORT_US = 3_000_000
+"""How long a station has to report a downlink that asks for no acknowledgement."""
+_EARLY_US, _QUIET_EARLY_US = 500_000, 20_000
+"""How much sooner it may be sent once more, and how much so on a quiet host."""
+_FREE_US = 15_000
+"""How soon after the one before what waits is handed over, on a quiet host."""
+_TOLD_BEFORE_US = 20_000
+"""How long before the air is free a server may say what comes next; not at all on a quiet host."""
+_JUST_HEARD_US = 5_000_000
+"""A station that told a frame so lately may be the one that a server has heard a device through."""
+_UNHEARD = frozenset({"suppress"})
+"""What keeps a downlink off the air, and holds nothing else up."""
+_LINE = re.compile(r"RX_C:UNICAST:(\d+:[0-9a-f]+)$")
+
+
+@dataclass(slots=True)
+class ClassC:
+    """Remembers through which station each server accepted a device last, and who told of it when.
+
+    `name_of`: the name of a station for people.
+    """
+
+    name_of: Callable[[str], str]
+    accepted_by: dict[tuple[str, str], str] = field(default_factory=dict)
+    accepted_in: dict[tuple[str, str], str] = field(default_factory=dict)
+    """In which session that was: its DevAddr."""
+    told_by: dict[tuple[str, str], int] = field(default_factory=dict)
+    unproven_us: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, tuple[int, Wanted | None]] = field(default_factory=dict)
+    wanted_us: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """When an application has asked for each downlink of a device."""
+    is_quiet: bool = False
+    sent_at_once: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """What each device was sent without an uplink: FPort and payload."""
+    whose: dict[tuple[str, bytes], str] = field(default_factory=dict)
+    """For which device each station was handed which octets."""
+    over_us: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Until when each station sends to a device, be it an accept or a frame of any session."""
+
+    @property
+    def _early_us(self) -> int:
+        return _QUIET_EARLY_US if self.is_quiet else _EARLY_US
+
+    def hand_over(self, station: str, pdu: str, dev_eui: str) -> None:
+        """A station was handed a downlink."""
+        self.whose[station, bytes.fromhex(pdu)] = dev_eui
+
+    def on_air(self, event: Event) -> None:
+        """A station sends."""
+        dev_eui = self.whose.get((event["sender"], bytes.fromhex(event["phy"])), "")
+        self.over_us[event["sender"], dev_eui] = event["t_us"] + event["airtime_us"]
+
+    def interrupted(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        """Whether a device is sent something while it still hears what came before."""
+        early_us = self.over_us.get((event["station"], dev_eui), 0) - event["t_us"]
+        if early_us > (0 if self.is_quiet else _TOLD_BEFORE_US):
+            due = "after the one before is over"
+            yield check.wrong("time", due, f"{early_us // 1000} ms before that")
+
+    def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int) -> None:
+        """A station has told a frame of a device."""
+        self.told_by[dev_eui, station] = t_us
+        self.sent.pop(dev_eui, None)
+        if frame.ack:
+            self.unproven_us.pop(dev_eui, None)
+
+    def outcome(self, event: Event) -> None:
+        """What became of a reception."""
+        is_new = event.get("status") == "NonDuplicate" and "reason" not in event
+        if is_new and "dev_eui" in event:
+            self.accepted_by[event.get("lns", ""), event["dev_eui"]] = event["station"]
+            if "dev_addr" in event:
+                self.accepted_in[event.get("lns", ""), event["dev_eui"]] = event["dev_addr"]
+
+    def spoken_to(self, frame: DataFrame | None, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        """Whether a downlink is of the session that the device was heard in last."""
+        due = {dev_addr for (_, of), dev_addr in self.accepted_in.items() if of == dev_eui}
+        if frame is not None and due and frame.dev_addr not in due:
+            yield check.wrong("DevAddr", " or ".join(sorted(due)), frame.dev_addr)
+
+    def through(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
+        """Whether a downlink goes where the device was heard last."""
+        accepted = {by for (_, of), by in self.accepted_by.items() if of == dev_eui}
+        since_us = event["t_us"] - _JUST_HEARD_US
+        told = {by for (of, by), t_us in self.told_by.items() if of == dev_eui and t_us > since_us}
+        if accepted and event["station"] not in accepted | told:
+            due = " or ".join(sorted(map(self.name_of, accepted)))
+            yield check.wrong("station", due, self.name_of(event["station"]))
+
+    def too_soon(
+        self, event: Event, frame: DataFrame | None, dev_eui: str, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether the device had no time to acknowledge what came before."""
+        before_us = self.unproven_us.get(dev_eui)
+        if before_us is not None and event["t_us"] - before_us < ACK_US - self._early_us:
+            after_ms = (event["t_us"] - before_us) // 1000
+            due = f"{ACK_US // 1000} ms after one that is to be acknowledged"
+            yield check.wrong("time", due, f"{after_ms} ms")
+        if frame is not None and frame.confirmed:
+            self.unproven_us[dev_eui] = event["t_us"]
+
+    def next_one(
+        self, event: Event, device: KnownDevice, sent: Wanted | None, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether what waits comes as soon as the one before is over, and no later.
+
+        Only where nothing disturbs: what nobody has reported is waited for.
+        """
+        if not self.is_quiet:
+            return
+        before_us, before = self.sent.get(device.dev_eui, (0, None))
+        if sent is None or before is None or before.confirmed or sent == before:
+            return
+        was_waiting = self.wanted_us[device.dev_eui][device.delivered] <= before_us
+        free_us = self.over_us.get((event["station"], device.dev_eui), -1)
+        if was_waiting and before_us <= free_us < event["t_us"] - _FREE_US:
+            late_ms = (event["t_us"] - free_us) // 1000
+            yield check.wrong("time", "when the one before is over", f"{late_ms} ms after that")
+
+    def again(
+        self, event: Event, device: KnownDevice, sent: Wanted | None, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether what nobody has proven is sent once more when its time is over.
+
+        `device` sends nothing in between, and is to be sent the same only once.
+        """
+        before_us, before = self.sent.get(device.dev_eui, (0, None))
+        self.sent[device.dev_eui] = event["t_us"], sent
+        if sent is not None and not event.get("dropped"):
+            self.sent_at_once[device.dev_eui].add(f"{sent.f_port}:{sent.payload.hex()}")
+        if sent is None or sent != before or device.wanted.count(sent) != 1:
+            return
+        due_us = ACK_US if sent.confirmed else REPORT_US
+        after_us = event["t_us"] - before_us
+        if not -self._early_us <= after_us - due_us <= _EARLY_US and after_us < 2 * due_us:
+            due = f"{due_us // 1000} ms after the one before"
+            yield check.wrong("time", due, f"{after_us // 1000} ms")
+
+    def unsent(
+        self,
+        devices: Mapping[str, KnownDevice],
+        missing: Collection[str],
+        due: Mapping[str, Sequence[str]],
+    ) -> Iterator[Found]:
+        """What the application wants sent to such a device, and no station was handed at once.
+
+        `missing`: the devices that did not say all the lines that are `due`. A server that has
+        heard a device needs no uplink for it.
+        """
+        heard = {dev_eui for _, dev_eui in self.accepted_by}
+        for dev_eui in sorted(heard.intersection(missing, devices)):
+            for wanted in [found[1] for line in due[dev_eui] if (found := _LINE.search(line))]:
+                if wanted not in self.sent_at_once[dev_eui]:
+                    yield Found(
+                        rule="downlink of the application", t_us=0,
+                        text=f"{wanted} for {dev_eui}: expected at a station at once,"
+                        " observed nowhere",
+                        expected=wanted, observed="none",
+                    )  # fmt: skip
+
+
+def is_quiet(events: Sequence[Event]) -> bool:
+    """Whether no host is late here, and no scenario holds anything up."""
+    rigs = {event.get("rig") for event in events if event["kind"] == "case.begin"}
+    ended = any(event["kind"] == "case.lns" and event["event"] != "start" for event in events)
+    faults = {event["fault"] for event in events if event["kind"] == "fault.begin"}
+    return rigs == {"simulated"} and not ended and faults <= _UNHEARD

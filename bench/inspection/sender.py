@@ -1,8 +1,9 @@
-"""Does a device send what it was told to, and what it owes to what it has heard?
+"""Does a device send what it ought to, and does a station tell of a frame what was on the air?
 
 Read from its frames, with its keys, and from its console: what a network server makes of a wrong
-frame is no fault of its own. Source: LoRaWAN 1.0.4, 4.3.1 (ADRACKReq, ACK) and 5 (MAC commands);
-RUI3, LINKCHECK and TIMEREQ.
+frame, or of a wrong word about where and when it was heard, is no fault of its own. Source: LoRaWAN
+1.0.4, 4.3.1 (ADRACKReq, ACK) and 5 (MAC commands); RUI3, LINKCHECK and TIMEREQ; Basics Station,
+`updf`, `jreq` and the layout of `xtime`; two crystals differ by 50 millionths at most.
 """
 
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
 from bench.verdict.owner import Found, Owner, Scrutiny
+from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import (
     F_OPTS_MAX,
     ChannelPlan,
@@ -192,3 +194,47 @@ def _asked(
         for cid in sorted(missing):
             yield check.wrong(cid.name, "one: it was asked for at the console", None)
     sender.asks.clear()
+
+
+# | 0 | unit 7 | session 8 | microseconds 48 |
+_END = 1 << 48
+_PER_MILLION = 100
+_APART_US = {"simulated": 1_000, "emulated": 50_000}
+"""How far the clocks of a station and of the air may seem apart on rigs that know the air's."""
+
+
+@dataclass(slots=True)
+class Gateways:
+    """Remembers of each station which of its clocks showed what when a frame ended."""
+
+    rig: str = ""
+    _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    def connected(self, station: str) -> None:
+        """It may have begun again, with a clock that starts anew under the same session byte."""
+        self._ended.pop(station, None)
+
+    def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
+        """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
+        if uplink.injected or "dr" not in sent or self.rig not in _APART_US:
+            return  # in a lab a second radio may have sent it again
+        for found in self._wrong(uplink, sent, check):
+            yield replace(found, owner=Owner.GATEWAY)
+
+    def _wrong(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
+        yield from check.same("DR", sent["dr"], uplink.dr)
+        yield from check.same("Freq", sent["freq_hz"], uplink.freq_hz)
+        if not uplink.xtime:  # a station without a clock
+            return
+        ended_us, (clock, counter_us) = (
+            sent["t_us"] + sent["airtime_us"],
+            divmod(uplink.xtime, _END),
+        )
+        known = self._ended.setdefault(uplink.station, (clock, counter_us, ended_us))
+        if known[0] != clock:
+            return
+        passed_us = ended_us - known[2]  # before 0 where what was held is told behind a later one
+        counted_us = (counter_us - known[1] + _END // 2) % _END - _END // 2
+        apart_us = _APART_US[self.rig] + abs(passed_us) * _PER_MILLION // 1_000_000
+        if abs(counted_us - passed_us) > apart_us:
+            yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")

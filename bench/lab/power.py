@@ -6,10 +6,10 @@ import os
 import termios
 import urllib.error
 import urllib.request
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
@@ -24,17 +24,28 @@ class PowerFailed(Exception):
     """A switch or an attenuator did not do what it was told; the text says why and what to do."""
 
 
-class PowerSwitch(Protocol):
-    """The power of one thing, or its reset button: then `cycle` presses it."""
+@dataclass(frozen=True, slots=True)
+class PowerSwitch:
+    """The power of one thing, or its reset button: then `cycle` presses it. All raise PowerFailed.
+
+    `switch` brings a state about; `cycle_by`, where there is one, cycles in a way of its own.
+    """
+
+    switch: Callable[[bool], Awaitable[object]]
+    cycle_by: Callable[[int], Awaitable[object]] | None = None
 
     async def on(self) -> None:
-        """Switch it on; PowerFailed if that was not done."""
+        await self.switch(True)
 
     async def off(self) -> None:
-        """Switch it off; PowerFailed if that was not done."""
+        await self.switch(False)
 
     async def cycle(self, off_us: int = OFF_US) -> None:
-        """Switch it off, and on again after `off_us` microseconds; PowerFailed."""
+        """Switch it off, and on again after `off_us` microseconds."""
+        if self.cycle_by is None:
+            await off_and_on(self, off_us)
+        else:
+            await self.cycle_by(off_us)
 
 
 async def off_and_on(switch: PowerSwitch, off_us: int) -> None:
@@ -52,44 +63,24 @@ async def off_and_on(switch: PowerSwitch, off_us: int) -> None:
             await switch.on()
 
 
-class _OnOff(ABC):
-    """What has two states, and is cycled by one after the other."""
-
-    async def on(self) -> None:
-        await self._switch(True)
-
-    async def off(self) -> None:
-        await self._switch(False)
-
-    async def cycle(self, off_us: int = OFF_US) -> None:
-        await off_and_on(self, off_us)
-
-    @abstractmethod
-    async def _switch(self, on: bool) -> None: ...
-
-
 BAUD = 9600
 
 
-class SerialRelay(_OnOff):
+def serial_relay(name: str, port: str, *, on: bytes, off: bytes, baud: int = BAUD) -> PowerSwitch:
     """A relay that is switched by bytes; it answers nothing, so that nothing can be checked."""
 
-    def __init__(self, name: str, port: str, *, on: bytes, off: bytes, baud: int = BAUD) -> None:
-        self._name = name
-        self._port = port
-        self._says = {True: on, False: off}
-        self._baud = baud
-
-    async def _switch(self, on: bool) -> None:
-        line = SerialLine(self._port, self._baud)
+    async def switch(is_on: bool) -> None:
+        line = SerialLine(port, baud)
         try:
             await line.open()
             try:
-                line.write(self._says[on])
+                line.write(on if is_on else off)
             finally:
                 await line.close()
         except (LineLost, PortUnavailable) as error:
-            raise PowerFailed(f"{self._name}: {error}") from None
+            raise PowerFailed(f"{name}: {error}") from None
+
+    return PowerSwitch(switch)
 
 
 _COMMAND_LIMIT_US = 30_000_000
@@ -138,50 +129,37 @@ async def said_by(
             await process.wait()
 
 
-class CommandSwitch(_OnOff):
+def command_switch(
+    name: str,
+    *,
+    on: Sequence[str] | None = None,
+    off: Sequence[str] | None = None,
+    cycle: Sequence[str] | None = None,
+) -> PowerSwitch:
     """A switch worked by commands of the inventory; `cycle` is one of its own where there is."""
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        on: Sequence[str] | None = None,
-        off: Sequence[str] | None = None,
-        cycle: Sequence[str] | None = None,
-    ) -> None:
-        self._name = name
-        self._commands = {True: on, False: off}
-        self._cycle = cycle
-
-    async def cycle(self, off_us: int = OFF_US) -> None:
-        if self._cycle is None:
-            await super().cycle(off_us)
-        else:
-            await run_command(self._name, self._cycle)
-
-    async def _switch(self, on: bool) -> None:
-        command = self._commands[on]
+    async def switch(is_on: bool) -> None:
+        command = on if is_on else off
         if command is None:
-            raise PowerFailed(f"{self._name}: it can only be cycled; bench.toml has no on and off")
-        await run_command(self._name, command)
+            raise PowerFailed(f"{name}: it can only be cycled; bench.toml has no on and off")
+        await run_command(name, command)
+
+    return PowerSwitch(switch, None if cycle is None else lambda _: run_command(name, cycle))
 
 
-class HubSwitch(_OnOff):
+def hub_switch(name: str, locations: Sequence[str], port: int) -> PowerSwitch:
     """A port of a USB hub that `uhubctl` switches.
 
     `locations`: all parts of the hub; one of USB 3 is two hubs, and both have to be switched.
     """
 
-    def __init__(self, name: str, locations: Sequence[str], port: int) -> None:
-        self._name = name
-        self._locations = locations
-        self._port = port
+    async def switch(is_on: bool) -> None:
+        action = ["on"] if is_on else ["off", "-r", _REPEATS]
+        for location in locations:
+            command = ["uhubctl", "-l", location, "-p", str(port), "-a", *action]
+            await run_command(name, command)
 
-    async def _switch(self, on: bool) -> None:
-        action = ["on"] if on else ["off", "-r", _REPEATS]
-        for location in self._locations:
-            command = ["uhubctl", "-l", location, "-p", str(self._port), "-a", *action]
-            await run_command(self._name, command)
+    return PowerSwitch(switch)
 
 
 _LIMIT_US = 5_000_000
@@ -213,62 +191,55 @@ def _get(url: str, limit_us: int) -> bytes:
         return bytes(response.read(_ANSWER_BYTES_MAX))
 
 
-class _Plug(_OnOff):
-    def __init__(self, name: str, url: str, limit_us: int) -> None:
-        self._name = name
-        self._url = url.rstrip("/")
-        self._limit_us = limit_us
-
-    async def _switch(self, on: bool) -> None:
-        state = await self._set(on)
-        if state is not on:
-            wanted = "on" if on else "off"
-            raise PowerFailed(f"{self._name}: {self._url} does not say that it is {wanted} now")
-
-    @abstractmethod
-    async def _set(self, on: bool) -> bool | None:
-        """The state it has afterwards, None if it does not say."""
-
-    async def _ask(self, path: str) -> Answer:
-        return await answer(self._name, f"{self._url}{path}", self._limit_us)
+Ask = Callable[[str], Awaitable[Answer]]
 
 
-class ShellyPlug(_Plug):
+def _plug(
+    name: str, url: str, limit_us: int, state_after: Callable[[Ask, bool], Awaitable[object]]
+) -> PowerSwitch:
+    url = url.rstrip("/")
+
+    async def switch(is_on: bool) -> None:
+        if (
+            await state_after(lambda path: answer(name, f"{url}{path}", limit_us), is_on)
+            is not is_on
+        ):
+            wanted = "on" if is_on else "off"
+            raise PowerFailed(f"{name}: {url} does not say that it is {wanted} now")
+
+    return PowerSwitch(switch)
+
+
+def shelly_plug(
+    name: str, url: str, generation: int, channel: int = 0, limit_us: int = _LIMIT_US
+) -> PowerSwitch:
     """A relay of a Shelly, `generation` 1, or 2 and later."""
 
-    def __init__(
-        self, name: str, url: str, generation: int, channel: int = 0, limit_us: int = _LIMIT_US
-    ) -> None:
-        super().__init__(name, url, limit_us)
-        self._generation = generation
-        self._channel = channel
+    async def state_after(ask: Ask, is_on: bool) -> object:
+        if generation == 1:
+            said = await ask(f"/relay/{channel}?turn={'on' if is_on else 'off'}")
+            return said.get("ison")
+        await ask(f"/rpc/Switch.Set?id={channel}&on={str(is_on).lower()}")
+        said = await ask(f"/rpc/Switch.GetStatus?id={channel}")
+        return said.get("output")
 
-    async def _set(self, on: bool) -> bool | None:
-        if self._generation == 1:
-            answer = await self._ask(f"/relay/{self._channel}?turn={'on' if on else 'off'}")
-            state = answer.get("ison")
-        else:
-            await self._ask(f"/rpc/Switch.Set?id={self._channel}&on={str(on).lower()}")
-            answer = await self._ask(f"/rpc/Switch.GetStatus?id={self._channel}")
-            state = answer.get("output")
-        return state if isinstance(state, bool) else None
+    return _plug(name, url, limit_us, state_after)
 
 
-class TasmotaPlug(_Plug):
+def tasmota_plug(
+    name: str, url: str, channel: int | None = None, limit_us: int = _LIMIT_US
+) -> PowerSwitch:
     """A relay of a device with Tasmota; `channel` from 1, None for the only one."""
+    relay = f"Power{channel or ''}"
 
-    def __init__(
-        self, name: str, url: str, channel: int | None = None, limit_us: int = _LIMIT_US
-    ) -> None:
-        super().__init__(name, url, limit_us)
-        self._command = f"Power{channel or ''}"
-
-    async def _set(self, on: bool) -> bool | None:
-        command = f"{self._command} {'On' if on else 'Off'}"
-        answer = await self._ask(f"/cm?cmnd={quote(command)}")
+    async def state_after(ask: Ask, is_on: bool) -> object:
+        command = f"{relay} {'On' if is_on else 'Off'}"
+        said = await ask(f"/cm?cmnd={quote(command)}")
         # With one relay only, the answer to Power1 is called POWER.
-        state = answer.get(self._command.upper(), answer.get("POWER"))
-        return {"ON": True, "OFF": False}.get(state) if isinstance(state, str) else None
+        state = said.get(relay.upper(), said.get("POWER"))
+        return is_on if state == ("ON" if is_on else "OFF") else None
+
+    return _plug(name, url, limit_us, state_after)
 
 
 PATIENCE_US = 300_000_000
@@ -329,26 +300,18 @@ async def _answer(terminal: int, prompt: str, patience_us: int) -> bytes | None:
     return None
 
 
-class PersonSwitch:
+def person_switch(name: str, what: str, patience_us: int = PATIENCE_US) -> PowerSwitch:
     """A switch that a person works; `what` says which."""
 
-    def __init__(self, name: str, what: str, patience_us: int = PATIENCE_US) -> None:
-        self._name = name
-        self._what = what
-        self._patience_us = patience_us
+    async def switch(is_on: bool) -> None:
+        await ask_person(name, f"switch {'on' if is_on else 'off'} {what}", patience_us)
 
-    async def on(self) -> None:
-        await self._ask(f"switch on {self._what}")
-
-    async def off(self) -> None:
-        await self._ask(f"switch off {self._what}")
-
-    async def cycle(self, off_us: int = OFF_US) -> None:
+    async def cycle(off_us: int) -> None:
         seconds = -(-off_us // 1_000_000)
-        await self._ask(f"switch {self._what} off and on after {seconds} s (a button: press it)")
+        request = f"switch {what} off and on after {seconds} s (a button: press it)"
+        await ask_person(name, request, patience_us)
 
-    async def _ask(self, request: str) -> None:
-        await ask_person(self._name, request, self._patience_us)
+    return PowerSwitch(switch, cycle)
 
 
 async def attenuate(entry: AttenuatorSection, db: int) -> None:
@@ -368,9 +331,9 @@ def power_switch(entry: PowerSection) -> PowerSwitch:
         case PowerKind.UHUBCTL:
             location = settings["location"]
             locations = (location,) if isinstance(location, str) else location
-            return HubSwitch(entry.name, locations, settings["port"])
+            return hub_switch(entry.name, locations, settings["port"])
         case PowerKind.RELAY:
-            return SerialRelay(
+            return serial_relay(
                 entry.name,
                 settings["port"],
                 on=bytes.fromhex(settings["on"]),
@@ -378,10 +341,10 @@ def power_switch(entry: PowerSection) -> PowerSwitch:
                 baud=settings.get("baud", BAUD),
             )
         case PowerKind.SHELLY:
-            return ShellyPlug(entry.name, **settings)
+            return shelly_plug(entry.name, **settings)
         case PowerKind.TASMOTA:
-            return TasmotaPlug(entry.name, **settings)
+            return tasmota_plug(entry.name, **settings)
         case PowerKind.COMMAND:
-            return CommandSwitch(entry.name, **settings)
+            return command_switch(entry.name, **settings)
         case PowerKind.PERSON:
-            return PersonSwitch(entry.name, settings.get("what", f"the power of {entry.name}"))
+            return person_switch(entry.name, settings.get("what", f"the power of {entry.name}"))

@@ -262,7 +262,6 @@ class Lake:
             self._folders.copy(self._empty(name), place)
 
     def _empty(self, name: str) -> str:
-        """A folder with the columns of a table, and no row."""
         folder = f"{self.shared}/empty/{name}"
         if not self._folders.exists(folder):
             empty = rows_of(self._spark, TABLES[name].types, [])
@@ -321,7 +320,6 @@ class _Folders:
         self._copy(files, self._path(uri), files, self._path(place), False, self._configuration)
 
     def like(self, uri: str, pattern: str) -> list[str]:
-        """The folders below this one with such names."""
         found = self._files(uri).globStatus(self._path(f"{literal(uri)}/{pattern}"))
         return [str(status.getPath()) for status in found or ()]
 

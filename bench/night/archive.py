@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from bench.capture.reading import CAPTURE, COMPRESSED
 from bench.capture.run_folder import replace, replacing
-from bench.lab.inventory import ReportTo
+from bench.lab.inventory.sections import ReportSection
 from lns.clock import utc_of_this_host
 from lns.delivery.mqtt_session import BrokerLost, broker, post
 from lns.server.address import without_login
@@ -145,7 +145,7 @@ def topic(bench: str) -> str:
 
 
 def publish(
-    report_to: ReportTo, bench: str, summary: Mapping[str, object], *, limit_us: int = LIMIT_US
+    report_to: ReportSection, bench: str, summary: Mapping[str, object], *, limit_us: int = LIMIT_US
 ) -> list[str]:
     """Tell everybody who is to be told; a line on each."""
     body = json.dumps(summary, ensure_ascii=False).encode()

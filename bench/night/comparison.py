@@ -23,8 +23,6 @@ CONCLUSIVE_SHARE_MIN = 0.8
 
 
 class Outcome(IntEnum):
-    """What a comparison tells the shell."""
-
     NOT_WORSE = 0
     WORSE = 1
     NOTHING_IN_COMMON = 4
@@ -33,8 +31,6 @@ class Outcome(IntEnum):
 
 
 class Stop(StrEnum):
-    """Why no further pair need be played."""
-
     WORSE = "worse: the evidence is enough"
     NOT_WORSE = "not worse: whatever the difference, it is below 5 points"
     SPENT = "what was to be played is played"

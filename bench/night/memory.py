@@ -44,7 +44,7 @@ class Memory(msgspec.Struct, kw_only=True):
 _decode = msgspec.json.Decoder(Memory).decode
 
 
-def remembered(runs: Path, *, write: bool = True) -> Memory:
+def remembered(runs: Path) -> Memory:
     """The memory of a folder of runs, brought up to date; what cannot be read counts for nothing.
 
     Where a night came late, or was scored again, everything is read anew: that takes longer.
@@ -60,9 +60,8 @@ def remembered(runs: Path, *, write: bool = True) -> Memory:
             memory.lines = gone
     if new:
         _fold(memory, runs, new, stamps)
-        if write:
-            with suppress(OSError):  # it is read anew the next time
-                replace(path, msgspec.json.encode(memory))
+        with suppress(OSError):  # it is read anew the next time
+            replace(path, msgspec.json.encode(memory))
     return memory
 
 
@@ -90,7 +89,6 @@ def _stamps(runs: Path) -> dict[str, tuple[int, int]]:
 
 
 def _is_late(memory: Memory, new: Sequence[str]) -> bool:
-    """Whether one of these runs is older than a night that is folded already, or part of it."""
     newest = max((run for run in memory.folded), default="")
     return any(run < newest for run in new)
 
@@ -227,7 +225,6 @@ def _segments(found: Recent, nights: Sequence[str]) -> list[Row]:
 
 
 def _comparisons(line: Line) -> list[Row]:
-    """One row per case: what it was in the baseline, and what it is tonight."""
     night = line.nights[-1]
     base = next((one for one in line.nights if one.night == night.baseline), None)
     if base is None or not base.proves:
@@ -249,7 +246,6 @@ def _comparisons(line: Line) -> list[Row]:
 
 
 def _shown(series: Series, line: Line, ago: int) -> tuple[str | None, str | None]:
-    """PASS or FAIL so many nights ago, None for neither; and the signature of a failure."""
     place = len(series.strip) - 1 - ago
     glyph = series.strip[place] if place >= 0 else ""
     if glyph not in CONCLUSIVE:

@@ -554,7 +554,6 @@ def _of_lab(name: str, part: Part, text: str, night: Night) -> Change:
 
 
 def _drift(line: Line, name: str) -> str | None:
-    """The night of a change point in the misses of a part, if it was not told before."""
     nights = [one for one in line.nights if one.proves and name in one.lab][-STRIP_MAX:]
     found = segments([(one.lab[name].missed, one.lab[name].opportunities) for one in nights])
     if len(found) < 2:

@@ -76,7 +76,6 @@ class Facts:
 
 
 def state_of(facts: Facts, *, real_time: bool) -> State:
-    """The state that follows from the facts."""
     if facts.glyph not in CONCLUSIVE:
         if facts.quiet >= QUIET_UNSETTLED and (facts.last or facts.glyph != LEFT_OUT):
             return State.UNSETTLED

@@ -14,13 +14,13 @@ _STEPS_MAX = 300
 _TINY = 1e-300
 
 
-def wilson(part: int, whole: int, z: float = Z_95) -> tuple[float, float]:
-    """The interval of Wilson's score for a rate, at 95 % unless `z` says otherwise; 0 to 1."""
+def wilson(part: int, whole: int) -> tuple[float, float]:
+    """The interval of Wilson's score for a rate, at 95 %; 0 to 1."""
     if whole == 0:
         return 0.0, 1.0
-    rate, square = part / whole, z * z / whole
+    rate, square = part / whole, Z_95 * Z_95 / whole
     middle = (rate + square / 2) / (1 + square)
-    half = z * sqrt(rate * (1 - rate) / whole + square / (4 * whole)) / (1 + square)
+    half = Z_95 * sqrt(rate * (1 - rate) / whole + square / (4 * whole)) / (1 + square)
     low = 0.0 if part == 0 else middle - half
     return low, 1.0 if part == whole else middle + half
 
@@ -51,14 +51,9 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
     return front * found
 
 
-def binomial_tail(part: int, whole: int, rate: float = 0.5) -> float:
-    """How likely `part` or more of `whole` are, where each is with this `rate`."""
-    return 1.0 if part <= 0 else incomplete_beta(part, whole - part + 1, rate)
-
-
 def mcnemar(worse: int, better: int) -> float:
     """McNemar's exact test, one-sided: how likely so many pairs got worse by chance."""
-    return binomial_tail(worse, worse + better)
+    return 1.0 if worse <= 0 else incomplete_beta(worse, better + 1, 0.5)
 
 
 def fisher(old_fails: int, old: int, new_fails: int, new: int) -> float:

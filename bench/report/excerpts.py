@@ -69,11 +69,10 @@ def excerpts(
     run_folder: Path,
     windows: Sequence[Window],
     moments_us: Mapping[str, Sequence[int]],
-    lines_max: int = LINES_MAX,
     *,
     table: Timetable | None = None,
 ) -> dict[str, Excerpt]:
-    """Per window key, its events: the `lines_max` nearest to the window's `moments_us`.
+    """Per window key, its events: the LINES_MAX nearest to the window's `moments_us`.
 
     `table` holds the cases of the run, also those without a window: it tells whose a line is that
     names no case.
@@ -93,7 +92,7 @@ def excerpts(
             if window.case is None
             else of_case[window.case],
             moments_us.get(window.key, ()),
-            lines_max,
+            LINES_MAX,
         )
         for window in windows
     }

@@ -142,7 +142,7 @@ class Timing:
 
 
 def timing(score: Score) -> Timing:
-    """The margins of a run to its receive windows, as `bench.score.margins` measured them."""
+    """The margins of a run to its receive windows, as `bench.score.receptions` measured them."""
     data = next((margins for margins in score.margins if margins.kind == "data"), None)
     drawings = []
     for window, later_ms in (("RX1", 0), ("RX2", RX2_AFTER_RX1_MS)):

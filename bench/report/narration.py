@@ -149,7 +149,6 @@ class Cast:
 
 
 def cast_of(events: Iterable[Event]) -> Cast:
-    """The parties that the events of a case name."""
     devices: dict[str, str] = {}
     stations: set[str] = set()
     deaf: set[str] = set()

@@ -86,8 +86,6 @@ class OracleConfusion:
 
 @dataclass(frozen=True, slots=True)
 class OracleAgreement:
-    """On how many receptions the oracle and the LNS agree."""
-
     receptions: int = 0
     status_agree: int = 0
     disposition_agree: int = 0
@@ -126,8 +124,6 @@ class Disposition:
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """A distribution in short, in µs."""
-
     min_us: int
     p1_us: int
     p50_us: int
@@ -224,8 +220,6 @@ class Books:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much of each thing the captures hold."""
-
     lines: int = 0
     torn_lines: int = 0
     receptions: int = 0

@@ -342,7 +342,7 @@ def _text(text: str, text_max: int = 300) -> str:
     return _MEANING.sub(r"\\\1", flat).replace("\\<", "&lt;").replace("\\&", "&amp;")
 
 
-CHANGES_TOLD_MAX = 20
+CHANGES_TOLD_MAX, LINES_TOLD_MAX = 20, 9
 
 _QUIET = frozenset({"fixed", "flaky", "unsettled", "new_case", "lab_shift", "known_unused"})
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -398,10 +398,10 @@ def brief(night: Night) -> str:
     return " ".join(f"{sign}{n}" for n, sign in signs if n)
 
 
-def change_lines(changes: Sequence[Change], told_max: int = 9) -> list[str]:
+def change_lines(changes: Sequence[Change]) -> list[str]:
     """The changes for a person at a console, and how many more there are."""
     lines = []
-    for change in changes[:told_max]:
+    for change in changes[:LINES_TOLD_MAX]:
         known = f" (known: {change.known})" if change.known else ""
         name = f" {change.case}" if change.case else ""
         text = f": {change.text}" if change.text else ""

@@ -48,8 +48,6 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """All flows between two columns of places."""
-
     born: tuple[Node, ...]
     died: tuple[Node, ...]
     flows: tuple[Flow, ...]

@@ -206,7 +206,6 @@ class _Comparing:
     def _first(
         self, kind: str, fits: Callable[[Event], bool] = lambda event: True, **said: object
     ) -> int | None:
-        """The first place, not found before, of an event of this kind that fits and says this."""
         for place, event in enumerate(self._events):
             if place in self._seen or event.get("kind") != kind:
                 continue

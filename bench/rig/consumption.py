@@ -8,7 +8,7 @@ from bench.capture.reading import Event
 from bench.clock import until
 from bench.device.interfaces import Sent
 from bench.host.program import ConsumerDied
-from bench.plan.needs import Item, needs
+from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Injected, Named, which
 from bench.rig.consumer_settings import DEFAULTS_US, ConsumerSettings
 from bench.rig.in_memory.application import PUBLISHED, spelled

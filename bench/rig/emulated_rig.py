@@ -21,8 +21,7 @@ from bench.rig.simulated_rig import MemoryDevice, MemoryDevices
 from bench.rig.virtual_air import SoftwareStations, firmware_of
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import Tap
-from bench.virtual.board import Board
-from bench.virtual.device import VirtualDevice
+from bench.virtual.device import Board, VirtualDevice
 from lns.clock import utc_of_this_host
 
 LIMIT_S = 240

@@ -3,7 +3,7 @@
 from typing import Any
 
 from bench.device.interfaces import DeviceSession, Ending, Joining, Outcome, Sent
-from bench.plan.needs import PlannedCase
+from bench.plan import PlannedCase
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import CaseDevice, Devices, Parts, capabilities_of
 from bench.rig.on_hardware.hardware_bench import HardwareBench, Place

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from bench.clock import VirtualTimeLoop
-from bench.plan.needs import Item, needs
+from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.interfaces import (
     CaseStation,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from bench.chance import stream
 from bench.inspection.inspector import REQUEST, Inspector
-from bench.plan.needs import Item, needs
+from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Expectations
 from bench.rig.consumption import Consumption
 from bench.rig.interfaces import (

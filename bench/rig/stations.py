@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from bench.capture.reading import Event
 from bench.clock import until
 from bench.device.interfaces import NOT_JOINED, CommandRefused, Joining, Sent
-from bench.plan.needs import Item, needs
+from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.interfaces import CaseStation, Frame, RigDevice, Stations
 from bench.rig.provisioning import PAYLOAD

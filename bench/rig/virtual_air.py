@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from bench.capture import Record
 from bench.device.interfaces import Abp, Otaa
-from bench.plan.needs import Item
+from bench.plan import Item
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import CaseStation, Frame, Stations
 from bench.rig.provisioning import FASTEST, Provisioned

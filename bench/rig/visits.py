@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from bench.certificates import any_authority, write_server_files, write_station_files
-from bench.plan.needs import Item, needs
+from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.verdict.owner import Found, Scrutiny, told

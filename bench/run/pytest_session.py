@@ -170,7 +170,6 @@ class ScenarioSession:
             pytest.fail(str(verdict), pytrace=False)
 
     def _prepare(self, session: pytest.Session) -> None:
-        """Make the run's folder before anything plays, or refuse to play."""
         planned = _planned(session)
         if twice := [case for case, times in Counter(planned).items() if times > 1]:
             self._stop(f"two scenarios are called {twice[0]}; rename one, or its file", USAGE)
@@ -268,7 +267,6 @@ def _configuration(config: pytest.Config) -> dict[str, object]:
 
 
 def _inventory(config: pytest.Config, rig: str) -> Inventory | None:
-    """The inventory of a real bench, which only the hardware rig has."""
     file = config.getoption("--bench")
     if rig == "hardware":
         if not file:

@@ -17,7 +17,7 @@ from bench.capture import run_folder
 from bench.capture.run_folder import Ending, Origin
 from bench.host.program import HostError
 from bench.lab.inventory import Inventory
-from bench.plan.needs import PlannedCase, from_json
+from bench.plan import PlannedCase, from_json
 from bench.verdict.case import Title
 from lns.capture import Capture
 from lns.clock import now_us

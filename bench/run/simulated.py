@@ -32,7 +32,7 @@ from bench import clock, sockets
 from bench.clock import Livelock
 from bench.device.interfaces import Joining, Sent
 from bench.host.fork_server import leave_ctrl_c
-from bench.plan.needs import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
+from bench.plan import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
 from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
@@ -261,7 +261,6 @@ class SimulatedRun:
     def _perform(
         self, play: Play, opened: Callable[[], Book], begins_us: int
     ) -> tuple[Verdict, int]:
-        """The verdict, and when the next case begins (µs)."""
         case: Case | None = None
 
         async def perform_it() -> tuple[Verdict, int]:
@@ -445,8 +444,6 @@ WIRES = Item.WIRES
 
 @dataclass(slots=True)
 class _Watch:
-    """One case while it is played: who asked for what, and when the scenario was over (µs)."""
-
     rig: Rig
     notes: Notes
     ended_us: int = 0

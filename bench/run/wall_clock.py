@@ -19,8 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from bench.device.serial_line import LineLost
 from bench.host.program import HostError
 from bench.lab.inventory import BenchLock, Inventory, LockHeld
-from bench.plan import schedule
-from bench.plan.needs import PlannedCase, PlannedDevice, abilities_of, lacking
+from bench.plan import PlannedCase, PlannedDevice, abilities_of, lacking, schedule
 from bench.rig.hardware_rig import CAPABILITIES, hardware_rig
 from bench.rig.on_hardware.hardware_bench import BenchUnfit, HardwareBench
 from bench.rig.on_hardware.lab_board import DATA_OVERHEAD_BYTES, LabBoard

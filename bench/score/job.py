@@ -14,16 +14,7 @@ from bench.capture.wholeness import wholeness
 from bench.lake.lake import Lake, refuse_what_executors_cannot_read, remember, run_rows, writing
 from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
 from bench.night.record import manifest_of
-from bench.score import (
-    deliveries,
-    expectations,
-    findings,
-    laws,
-    margins,
-    oracle,
-    read,
-    receptions,
-)
+from bench.score import expectations, findings, laws, oracle, read, receptions
 from bench.score.summary import summaries, summary_queries
 from bench.spark.cut import Queries, Tables
 from bench.spark.session import Profile, session
@@ -47,8 +38,8 @@ _HASHED = {
     "expectations", "oracle",
 }  # fmt: skip
 _QUERIES: Queries = {
-    **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **deliveries.QUERIES,
-    **laws.QUERIES, **margins.QUERIES, **oracle.QUERIES, **findings.QUERIES,
+    **read.QUERIES, **receptions.QUERIES, **expectations.QUERIES, **laws.QUERIES,
+    **oracle.QUERIES, **findings.QUERIES,
 }  # fmt: skip
 
 
@@ -63,7 +54,7 @@ def score(
 
     A run is known by the name of its folder, and its earlier scores in the lake are replaced.
     `lake` is a path or any URI that Spark can write to. FileNotFoundError when a folder holds no
-    capture, ValueError when two folders have one name, JavaMissing (bench.spark.java) when there
+    capture, ValueError when two folders have one name, JavaMissing (bench.spark.session) when there
     is no Java.
     """
     folders = [Path(folder).resolve() for folder in run_folders]

@@ -4,11 +4,21 @@ Laws over what the parties wrote independently of each other: the tap what stati
 network server what became of it, the application what it got, the air what was sent. The laws
 between servers are ADR 007, part 2; a store or an upstream that failed may take a frame from its
 owner, and what comes after that is left to the oracle.
+
+Where was each duplicate born, where did it die, and which uplink had its effect just once? The
+chain: transmission, reception, outcome, message at the broker, delivery to a consumer, decision,
+effect. A duplicate is born on the air (another station, a retry, a replay), at a station (the same
+text again), at a network server (a copy that it lets through, or what it sends again), at the
+broker (brought again) or at a consumer (it ended before its acknowledgement); messages that a
+scenario publishes itself are born at the bench. It dies at the first place that recognises it. A
+message is followed by its id, not by time: what an application has is written down when its case
+ends.
 """
 
 from bench.score.level2 import STATE_US
-from bench.score.read import ARRIVAL
-from bench.score.receptions import BEFORE
+from bench.score.read import ARRIVAL, unpacked
+from bench.score.receptions import BEFORE, told
+from bench.verdict.owner import Owner
 
 RETENTION_US = 60_000_000
 # How long what a network server has said may be on its way; as `bench.verdict.expectation` has it.
@@ -217,4 +227,203 @@ _PASSED = """
 -- The downlinks for an uplink that reached the tap of a station.
 SELECT run, case, station, tap_xtime AS xtime, t_us FROM dnmsgs WHERE tap_xtime IS NOT NULL"""
 
-QUERIES = {"passed": _PASSED, "violations": "\nUNION ALL\n".join(_LAWS)}
+NEVER_DELIVERED = "accepted but never delivered"
+NEVER_DECIDED = "delivered but never decided"
+NO_EFFECT = "accepted without effect"
+EFFECT_TWICE = "effect twice"
+EFFECT_OF_NOTHING = "effect of nothing accepted"
+IGNORED_AS_NEW = "ignored though never accepted before"
+_MESSAGE_ID = (
+    r"'^([0-9A-F]{16})-([0-9A-F]{8})(?:[.][0-9]+)?-([0-9]+)(?:[.][0-9A-F]{8})?"
+    r"(?:-[0-9A-F]{16}-[0-9]+)?$'"
+)
+# An uplink as the ids of its messages name it: "DevEUI-DevAddr-FCnt"; null where a part is.
+_UPLINK = "concat(dev_eui, '-', dev_addr, '-', f_cnt)"
+# The uplink that a message id names, copies included; null where it names none.
+_OF_MESSAGE = f"""if(message_id RLIKE {_MESSAGE_ID}, concat_ws('-', {
+    ", ".join(f"regexp_extract(message_id, {_MESSAGE_ID}, {part})" for part in (1, 2, 3))
+}), NULL)"""
+_AGAIN_AT_BROKER = "'upstream.repeated', 'upstream.injected'"
+_DECIDED = "'inbox.accepted', 'inbox.ignored', 'inbox.parked'"
+
+_EFFECTS = f"""
+-- One row per expectation of effects, or of duplicates ignored by a detector: how many were
+-- observed. which is an uplink or a message id. No consumer: all consumers of the case together.
+SELECT due.*, coalesce(sum(times) FILTER (WHERE consumer IS NULL OR consumer = at), 0) AS observed
+FROM (
+  SELECT run, case, seq, consumer, by, count, dev_eui, f_cnt, message_id,
+    coalesce(message_id, {_UPLINK}) AS which, coalesce(by, 'effect') AS fate
+  FROM case_expect WHERE expect IN ('effect', 'ignored')) AS due
+LEFT JOIN (
+  FROM others |> WHERE kind IN ('application.effect', 'inbox.ignored')
+  |> EXTEND {unpacked("message_id by consumer")} AS rest
+  |> EXTEND rest.message_id AS message_id
+  |> SELECT run, case, explode(array_distinct(array_compact(array({_OF_MESSAGE}, message_id))))
+       AS which, coalesce(rest.by, 'effect') AS fate, rest.consumer AS at
+  |> AGGREGATE count(*) AS times GROUP BY run, case, which, fate, at) AS seen
+ON due.run = seen.run AND due.case = seen.case AND due.which = seen.which AND due.fate = seen.fate
+GROUP BY ALL"""
+
+_ENTRIES = f"""
+-- What was said of messages at the broker and at consumers: uplink is what the message id names,
+-- first what the consumers of the case had at the position that it was ignored for.
+FROM others |> WHERE kind IN ({_AGAIN_AT_BROKER}, {_DECIDED}, 'application.effect')
+     AND case IS NOT NULL
+|> EXTEND {unpacked("message_id body first_position consumer by key position")} AS rest
+|> EXTEND coalesce(rest.message_id, get_json_object(rest.body, '$.messageId')) AS message_id,
+     rest.first_position AS first_position
+|> LEFT JOIN (
+     FROM others |> WHERE kind IN ('inbox.accepted', 'application.effect') AND case IS NOT NULL
+     |> EXTEND {unpacked("position consumer message_id key")} AS rest
+     |> AGGREGATE collect_set(struct(rest.consumer, rest.message_id, rest.key)) AS first
+        GROUP BY run, case, rest.position AS first_position) USING (run, case, first_position)
+|> SELECT run, case, kind, message_id, struct({ARRIVAL}) AS arrival, rest.consumer, rest.by,
+     rest.key, rest.position, first_position, first
+|> UNION ALL (SELECT run, case, 'upstream.published', message_id, arrival, NULL, NULL, NULL, NULL,
+     NULL, NULL FROM published WHERE case IS NOT NULL)
+|> WHERE message_id IS NOT NULL
+|> SELECT run, case, message_id, {_OF_MESSAGE} AS uplink, struct(arrival.*, kind, message_id,
+     consumer, by, key, position, first_position, first) AS entry"""
+
+_HERE = "one -> one.consumer = consumer"
+# The decision that an effect belongs to; it is not told when the consumer was killed.
+_OF_EFFECT = """get(filter(decided, one ->
+    one.kind = 'inbox.accepted' AND one.position = effect.position), 0)"""
+_UPLINKS = f"""
+-- One row per uplink that was accepted or spoken of, or message of the bench, and consumer of its
+-- case, if it has any. accepted counts the outcomes that let a copy through, delivered the messages
+-- at the broker, effects those at the consumer, ids the messages that had one. arrivals are what
+-- the consumer decided, in order, with where each died; is_shared: another consumer of the same
+-- store had the effect, as a position that this one does not have is one of a store that it shares.
+FROM (
+  SELECT run, case, coalesce(uplink, message_id) AS which, uplink IS NOT NULL AS is_uplink,
+    entry, CAST(NULL AS BIGINT) AS accepted_us FROM entries
+  UNION ALL
+  SELECT run, case, {_UPLINK}, true, NULL, t_us FROM outcomes
+  WHERE upstream IN ('forwarded', 'marked') AND case IS NOT NULL AND {_UPLINK} IS NOT NULL)
+|> AGGREGATE max(is_uplink) AS is_uplink, count(accepted_us) AS accepted,
+     min(accepted_us) AS accepted_us, sort_array(collect_list(entry)) AS entries
+   GROUP BY run, case, which
+|> EXTEND filter(entries, one -> one.kind IN ('upstream.published', {_AGAIN_AT_BROKER}))
+     AS messages
+|> LEFT JOIN (SELECT run, case, if(size(consumers) > 0, consumers, NULL) AS consumers,
+     if(size(consumers) > 0, disturbances, NULL) AS disturbances FROM cases) USING (run, case)
+|> LEFT JOIN (SELECT run, case, which, collect_list(struct(consumer, count, observed)) AS due
+     FROM effects_due WHERE fate = 'effect' GROUP BY run, case, which) USING (run, case, which)
+|> SELECT *, explode(coalesce(consumers, array(CAST(NULL AS STRING)))) AS consumer
+|> EXTEND filter(entries, one -> one.kind IN ({_DECIDED}) AND one.consumer = consumer) AS decided,
+     filter(entries, one -> one.kind = 'application.effect' AND one.consumer = consumer) AS own
+|> EXTEND sort_array(concat(
+       transform(own, effect -> struct(coalesce({_OF_EFFECT}.t_us, 0) AS t_us,
+         coalesce({_OF_EFFECT}.seq, -1) AS seq, effect.message_id AS message_id, 'effect' AS died)),
+       transform(filter(decided, one -> one.kind != 'inbox.accepted'), one -> struct(
+         one.t_us AS t_us, one.seq AS seq, one.message_id AS message_id,
+         coalesce(one.by, 'parked') AS died))))
+       AS arrivals,
+     size(messages) AS delivered, size(own) AS effects,
+     size(array_distinct(own.message_id)) AS ids,
+     coalesce(size(own) = 0 AND exists(decided, one -> one.first_position IS NOT NULL
+       AND size(one.first) > 0 AND NOT exists(one.first, {_HERE})), false) AS is_shared
+|> DROP entries"""
+
+# Where an arrival, the nth of its message so far, was born: the broker brings a message to each of
+# the consumers that share a store.
+_BORN = """CASE
+       WHEN size(filter(slice(arrivals, 1, place + 1), it -> it.message_id = one.message_id)) >
+         size(filter(messages, it -> it.message_id = one.message_id))
+         THEN coalesce(try_element_at(filter(disturbances, it -> it.t_us <= one.t_us
+           AND coalesce(it.consumer = consumer, true)), -1).seam, 'broker')
+       WHEN is_shared THEN 'broker' WHEN is_uplink THEN 'LNS' ELSE 'bench' END"""
+_DUPLICATES = f"""
+-- What a network server, the broker or a consumer repeated: each arrival at a consumer but the
+-- first effect; without a consumer, each message at the broker but the first.
+FROM uplinks
+|> EXTEND greatest(array_position(arrivals.died, 'effect') - 1, 0) AS first
+|> SELECT run, case, which, consumer, inline(if(consumer IS NOT NULL,
+     filter(transform(arrivals, (one, place) -> struct(one.message_id AS message_id,
+       {_BORN} AS born, one.died AS died, one.t_us AS t_us,
+       is_shared OR place != first AS is_again)), one -> one.is_again),
+     transform(slice(messages, 2, greatest(size(messages), 1)), one -> struct(
+       one.message_id AS message_id, if(is_uplink, 'LNS', 'bench') AS born, 'delivered' AS died,
+       one.t_us AS t_us, true AS is_again))))"""
+
+_REASON = told("reason")
+_LEDGER = f"""
+-- One row per duplicate, and one per accepted uplink and consumer (what). which is the uplink, or
+-- the id of a message of the bench. Of an uplink died is the last place it came to.
+SELECT run, case, 'duplicate' AS what, NULL AS which, frame_id, NULL AS message_id, station,
+  NULL AS consumer, if(turn > 1, 'station', 'air') AS born,
+  CASE WHEN NOT told THEN 'no outcome'
+    WHEN {_REASON} IN ('Duplicate', 'ResubmissionSuppressed') THEN 'level 1'
+    WHEN {_REASON} IN ('DuplicateAtOtherServer', 'StoreUnavailable') THEN 'level 2'
+    WHEN {_REASON} IN ('InvalidFrameCounter', 'ResubmissionLimit', 'DevNonceUsed') THEN 'counter'
+    WHEN {_REASON} != '-' THEN 'not served here' ELSE 'no payload' END AS died,
+  CAST(NULL AS INT) AS delivered, CAST(NULL AS INT) AS effects, t_us
+FROM matched
+WHERE heard AND frame_id IS NOT NULL AND copy > 0 AND case IS NOT NULL
+  AND coalesce({told("upstream")} NOT IN ('forwarded', 'marked'), true)
+UNION ALL
+SELECT run, case, 'duplicate', which, NULL, message_id, NULL, consumer, born, died, NULL,
+  NULL, t_us FROM duplicates
+UNION ALL
+SELECT run, case, 'uplink', which, NULL, NULL, NULL, consumer, NULL,
+  CASE WHEN delivered = 0 THEN 'LNS' WHEN consumer IS NULL THEN 'delivered'
+    WHEN effects > 0 OR is_shared THEN 'effect' WHEN size(arrivals) > 0 THEN arrivals[0].died
+    ELSE 'broker' END, delivered, effects, accepted_us
+FROM uplinks WHERE accepted > 0"""
+
+# Whether a scenario said how many effects these messages have here, and is right.
+_OF_HERE = "filter(due, one -> coalesce(one.consumer = consumer, true))"
+_AS_DUE = f"""coalesce(size({_OF_HERE}) > 0
+       AND forall({_OF_HERE}, one -> one.count = one.observed), false)"""
+# Those that the consumer ignored one for. An effect that no consumer told of names no key.
+_FIRSTS = """if(exists(one.first, it -> it.consumer = consumer),
+       filter(one.first, it -> it.consumer = consumer), one.first)"""
+_NO_KEY = "NOT exists(one.first, it -> it.key IS NOT NULL)"
+_SAME = f"""CASE one.by WHEN 'window' THEN had.message_id = one.message_id
+       WHEN 'key' THEN coalesce(had.key = one.key, false) OR {_NO_KEY}
+       WHEN 'sequence' THEN true END"""
+
+
+_OPEN = (
+    (NEVER_DELIVERED, Owner.LNS, """if(coalesce(consumer = consumers[0], true) AND accepted > 0
+       AND delivered = 0, array(which), array())"""),
+    (NEVER_DECIDED, Owner.BROKER, """if(consumer IS NOT NULL AND NOT as_due, array_except(
+       messages.message_id, concat(arrivals.message_id, decided.message_id)), array())"""),
+    (NO_EFFECT, Owner.APPLICATION, """filter(decided, one -> one.kind = 'inbox.accepted'
+       AND NOT array_contains(own.position, one.position)).message_id"""),
+    (EFFECT_TWICE, Owner.APPLICATION, """if(as_due, array(), filter(array_distinct(own.message_id),
+       one -> size(filter(own, it -> it.message_id = one)) > 1))"""),
+    (EFFECT_OF_NOTHING, Owner.APPLICATION, "array_except(own.message_id, messages.message_id)"),
+    (EFFECT_OF_NOTHING, Owner.LNS, """if(is_uplink AND accepted = 0 AND size(own) > 0
+       AND exists(messages, one -> one.kind = 'upstream.published'), array(which), array())"""),
+    (IGNORED_AS_NEW, Owner.APPLICATION, f"""filter(decided, one -> one.first_position IS NOT NULL
+       AND NOT coalesce(exists({_FIRSTS}, had -> {_SAME}), false)).message_id"""),
+)  # fmt: skip
+_EACH_OPEN = ",\n       ".join(
+    f"transform({ids}, one -> struct('{rule}' AS rule, '{owner}' AS owner, one AS id))"
+    for rule, owner, ids in _OPEN
+)
+_OPEN_ENTRIES = f"""
+-- Where the books stay open: each disagreement stands in the report with its owner, and decides no
+-- verdict: what a scenario expects of effects does that. In order: the broker never had it; the
+-- consumer said nothing of it; it says that it accepted it, and the application does not have it;
+-- one message had several effects, and no scenario says so; the application has what the broker
+-- never had; or what no network server accepted; the consumer ignored it for a message that had no
+-- effect, or was another one.
+FROM uplinks
+|> EXTEND {_AS_DUE} AS as_due
+|> SELECT run, case, consumer,
+     coalesce(accepted_us, get(messages, 0).t_us, get(own, 0).t_us) AS t_us,
+     inline(concat({_EACH_OPEN}))"""
+
+QUERIES = {
+    "passed": _PASSED,
+    "violations": "\nUNION ALL\n".join(_LAWS),
+    "effects_due": _EFFECTS,
+    "entries": _ENTRIES,
+    "uplinks": _UPLINKS,
+    "duplicates": _DUPLICATES,
+    "ledger": _LEDGER,
+    "open_entries": _OPEN_ENTRIES,
+}

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import Row
 
 from bench.lake.tables import TABLES
-from bench.score.margins import RX2_AFTER_RX1_US
 from bench.score.read import STALL_US_MAX, unpacked
+from bench.score.receptions import RX2_AFTER_RX1_US
 
 SCHEMA = 1
 Found = dict[str, Any]

@@ -131,7 +131,6 @@ class Tables:
         self.put(name, rows_of(self._spark, schema, rows))
 
     def table(self, name: str) -> DataFrame:
-        """A table that has been made."""
         return self._made[name]
 
     def _rows(self, name: str, query: str) -> list[Row]:
@@ -241,7 +240,6 @@ def literal(path: str) -> str:
 
 
 def _reads(query: str | Fold) -> set[str]:
-    """The tables that a query names."""
     return set(_READ.findall(query if isinstance(query, str) else query.groups))
 
 

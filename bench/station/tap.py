@@ -102,7 +102,6 @@ class Faults:
             self._note("fault.end", fault)
 
     def active(self, kind: FaultKind) -> Fault | None:
-        """The first fault of a kind, left as it is."""
         return next((fault for fault in self._active if fault.kind is kind), None)
 
     def take(self, kind: FaultKind) -> Fault | None:

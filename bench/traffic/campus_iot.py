@@ -137,7 +137,6 @@ class _Reader:
         self.left_out.append(TrafficError(self.path, f"line {number}", str(error)))
 
     def _heard_us(self, record: _Record) -> int:
-        """The end of the frame on the air, µs since 1970."""
         archived_us = record.archived_ms * 1000
         times_us = [_told_us(entry, archived_us) for entry in record.rx_info]
         return min((at_us for at_us in times_us if at_us is not None), default=archived_us)

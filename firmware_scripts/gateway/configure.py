@@ -45,7 +45,6 @@ class Mistake(Exception):
 
 
 def main() -> int:
-    """Configure the station; the exit code."""
     parser = _parser()
     arguments = parser.parse_args()
     boards = tomllib.loads(TABLE.read_text(encoding="utf-8"))
@@ -79,7 +78,6 @@ def main() -> int:
 def _files(
     arguments: argparse.Namespace, boards: Mapping[str, Any]
 ) -> dict[str, tuple[bytes, int]]:
-    """Name, content and mode of each file; Mistake if the arguments do not go together."""
     board = _board(arguments.board, boards)
     eui = re.sub(r"[:-]", "", arguments.eui or "").upper()
     if re.fullmatch("[0-9A-F]{16}", eui) is None:

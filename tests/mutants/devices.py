@@ -101,7 +101,7 @@ MUTANTS = (
     ),
     Mutant(
         "a dialect of its own in the plan",
-        "bench/plan/needs.py",
+        "bench/plan.py",
         "return Board(name=name, dialect=dialect, traits=dialect_of(dialect).traits)",
         "from dataclasses import replace\n\n"
         "    traits = replace(dialect_of(dialect).traits, sets_counters=dialect == 'lora-e5')\n"
@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "any board begins with FCnt 0",
-        "bench/plan/needs.py",
+        "bench/plan.py",
         "return says and self.next_f_cnt != first_f_cnt",
         "return says and bool(self.next_f_cnt)",
         "tests/bench/plan/test_needs.py",

@@ -25,8 +25,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.explore.explore import play_and_judge
 from bench.explore.history import KEPT, read_history
-from bench.explore.judge import play_and_judge
 from tests.mutants import claims, exchanges, level_1, level_2, museum, situations
 from tests.mutants.mutant import Mutant
 

@@ -256,7 +256,7 @@ MUTANTS = (
     ),
     Mutant(
         "whoever gives a slow store up is believed",
-        "bench/inspection/claims.py",
+        "bench/inspection/outcome.py",
         'if claim.get("lns", "") in self.cut_off:',
         'if claim["decision"] == "Unavailable":',
         "tests/bench/inspection/test_accounts.py",

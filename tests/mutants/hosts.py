@@ -13,14 +13,14 @@ LATENCY = "tests/bench/host/test_program.py"
 MUTANTS = (
     Mutant(
         "two processes make one archive of classes",
-        "bench/spark/java.py",
+        "bench/spark/session.py",
         "fcntl.LOCK_EX | fcntl.LOCK_NB",
         "fcntl.LOCK_SH | fcntl.LOCK_NB",
         "tests/bench/spark/test_java.py",
     ),
     Mutant(
         "an archive of classes that is being built belongs to nobody",
-        "bench/spark/java.py",
+        "bench/spark/session.py",
         "        os.set_inheritable(taken, True)",
         "        os.set_inheritable(taken, False)",
         "tests/bench/spark/test_java.py",

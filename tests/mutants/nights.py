@@ -206,7 +206,7 @@ MUTANTS = (
     ),
     Mutant(
         "what is published stands in no ledger",
-        "bench/score/deliveries.py",
+        "bench/score/laws.py",
         "FROM published WHERE case IS NOT NULL)",
         "FROM published WHERE false)",
         LEDGER,

@@ -14,10 +14,11 @@ from bench.cli.output import (
     AsJson,
     Lake,
     RunsWritten,
+    Span,
     print_json,
     print_lines,
+    print_styled,
 )
-from bench.cli.progress import Span, print_styled
 from bench.doctor import Places, conclusion, diagnosis
 from bench.doctor.installed import Check, Purpose, State, works
 from bench.lab.inventory import Inventory

@@ -289,7 +289,6 @@ async def _sent(board: AtSession, command: str) -> str | None:
 
 
 def _permit(command: str, *, from_shell: bool) -> None:
-    """Refused for what is never written, and for a key on a command line."""
     if _NEVER.fullmatch(command):
         raise Refused(
             f"{command.strip()} is not sent: it is a carrier without end, or a boot loader that"

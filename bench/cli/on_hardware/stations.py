@@ -15,12 +15,12 @@ from bench.cli.output import (
     AsJson,
     BenchBroken,
     Flag,
+    ProgressDisplay,
     Refused,
     RunsWritten,
     answer,
     facts_of,
 )
-from bench.cli.progress import ProgressDisplay
 from bench.clock import seconds
 from bench.host.program import HostError
 from bench.lab.basicstation_host import (
@@ -51,8 +51,6 @@ class GatewayAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a verb is given."""
-
     inventory: Inventory
     gateway: GatewaySection
     dry_run: bool

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from bench.lab.inventory.sections import (
     AttenuatorSection,
     BenchFile,
@@ -21,6 +23,7 @@ from bench.lab.inventory.sections import (
     LimitsSection,
     PowerSection,
     RadioSection,
+    ReportSection,
 )
 from lns.clock import utc_of_this_host
 from lns.complaints import printable
@@ -68,27 +71,6 @@ class DeviceEntry:
         return self.radio.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayerEntry:
-    radio: Radio
-
-    @property
-    def name(self) -> str:
-        return self.radio.name
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportTo:
-    """Where the summary of a night goes; a URL may contain a password, so none is shown.
-
-    `only_on_change`: nowhere after a night in which nothing changed.
-    """
-
-    mqtt: str | None = field(default=None, repr=False)
-    webhook: str | None = field(default=None, repr=False)
-    only_on_change: bool = False
-
-
 class NoSuchPart(ValueError):
     """A part of a bench that its `bench.toml` does not name."""
 
@@ -112,11 +94,11 @@ class Inventory:
     lock: Path
     limits: LimitsSection = field(default_factory=LimitsSection)
     devices: tuple[DeviceEntry, ...] = ()
-    replayers: tuple[ReplayerEntry, ...] = ()
+    replayers: tuple[Radio, ...] = ()
     gateways: tuple[GatewaySection, ...] = ()
     powers: tuple[PowerSection, ...] = ()
     attenuators: tuple[AttenuatorSection, ...] = ()
-    report: ReportTo = ReportTo()
+    report: ReportSection = field(default_factory=ReportSection)
     absent: Mapping[str, str] = field(default_factory=dict)
 
     def without(self, absent: Mapping[str, str]) -> "Inventory":
@@ -143,7 +125,7 @@ class Inventory:
     @property
     def radios(self) -> tuple[Radio, ...]:
         """Every board at a serial port, devices first."""
-        return (*(d.radio for d in self.devices), *(r.radio for r in self.replayers))
+        return (*(device.radio for device in self.devices), *self.replayers)
 
     def power(self, name: str) -> PowerSection:
         """The switch of this name; KeyError if there is none."""
@@ -229,11 +211,11 @@ def _inventory(path: Path, file: BenchFile) -> Inventory:
         lock=here / (bench.lock or f"{bench.name}.lock"),
         limits=file.limits,
         devices=tuple(_device(here, file, section) for section in file.device),
-        replayers=tuple(ReplayerEntry(radio=_radio(here, section)) for section in file.replayer),
+        replayers=tuple(_radio(here, section) for section in file.replayer),
         gateways=file.gateway,
         powers=file.power,
         attenuators=file.attenuator,
-        report=ReportTo(**file.report.model_dump()),
+        report=file.report,
     )
 
 
@@ -450,13 +432,6 @@ def _ourselves() -> Owner:
 
 def _read_owner(file: int) -> Owner | None:
     try:
-        holder = json.loads(os.pread(file, 4096, 0))
-        return Owner(
-            user=str(holder["user"]),
-            host=str(holder["host"]),
-            pid=int(holder["pid"]),
-            since=str(holder["since"]),
-            command=str(holder["command"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+        return msgspec.json.decode(os.pread(file, 4096, 0), type=Owner)
+    except (OSError, msgspec.MsgspecError):
         return None

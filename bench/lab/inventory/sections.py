@@ -374,14 +374,16 @@ class AttenuatorSection(Section):
         return self
 
 
-class ReportSection(Section):
-    """`[report]`: where the summary of a night goes."""
+_Mqtt = Annotated[str, AfterValidator(lambda text: _url(text, ("mqtt", "mqtts")))]
+_Http = Annotated[str, AfterValidator(lambda text: _url(text, ("http", "https")))]
 
-    mqtt: Annotated[str, AfterValidator(lambda text: _url(text, ("mqtt", "mqtts")))] | None = None
+
+class ReportSection(Section):
+    """`[report]`: where the summary of a night goes; a URL may have a password: none is shown."""
+
+    mqtt: Annotated[_Mqtt | None, Field(repr=False)] = None
     """The broker that gets the summary, with the topic as its path."""
-    webhook: Annotated[str, AfterValidator(lambda text: _url(text, ("http", "https")))] | None = (
-        None
-    )
+    webhook: Annotated[_Http | None, Field(repr=False)] = None
     """The address that the summary is posted to, as JSON."""
     only_on_change: bool = False
     """Tell only of a night in which something changed."""

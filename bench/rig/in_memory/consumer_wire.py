@@ -1,6 +1,7 @@
 """What lies around a consumer: its way from the broker, and where its effects come to lie?
 
-The real subscription on a socket; a file beside its own, or topics on which it publishes once more.
+The real subscription on a socket; a file beside its own, or topics on which it publishes once more;
+and what is between it and its store.
 """
 
 import sys
@@ -9,13 +10,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
-from sqlite3 import connect
+from sqlite3 import Connection, connect
 
 from bench.capture import Record
 from bench.chance import stream
 from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
+from bench.rig.in_memory.disk_outbox import seize
+from bench.rig.interfaces import Wire
 from bench.verdict.wire import json_of
 from bench.virtual.mqtt_broker import Client, Login, MqttBroker, Published
 from lns.clock import now_us
@@ -422,3 +425,48 @@ class Relay:
 
     def _wrong(self, due: object, observed: object) -> None:
         self._found(f"{self._name}: published once more: expected {due}, observed {observed}")
+
+
+class InboxWire(Wire):
+    """The wire of one consumer to a Redis, or the file that it has: whole, slow or cut.
+
+    What is cut takes nothing and says nothing; of a file only writing is kept from it. `fault` is
+    told what begins and what ends.
+    """
+
+    def __init__(self, file: Callable[[], Path | None], fault: Callable[..., None]) -> None:
+        self._file = file
+        self._fault = fault
+        self._is_cut = False
+        self._delay_us = 0
+        self._seized: Connection | None = None
+
+    @property
+    def is_cut(self) -> bool:
+        return self._is_cut
+
+    @property
+    def delay_us(self) -> int:
+        return self._delay_us
+
+    def cut(self) -> None:
+        self._is_cut = True
+        file = self._file()
+        if file is not None:
+            self._seized = seize(file)
+        self._fault("cut", "fault.begin")
+
+    def delay(self, us: int) -> None:
+        self._delay_us = us
+        self._fault("delay", "fault.begin", after_us=us)
+
+    async def restore(self) -> None:
+        self.end()
+        self._fault("cut", "fault.end")
+
+    def end(self) -> None:
+        """Let everything pass again."""
+        self._is_cut, self._delay_us = False, 0
+        if self._seized is not None:
+            self._seized.close()
+            self._seized = None

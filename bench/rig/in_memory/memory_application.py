@@ -19,9 +19,8 @@ from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
-from bench.rig.in_memory.consumer_wire import ConsumerWire, Lines, Relay
+from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.inbox_wire import InboxWire
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of

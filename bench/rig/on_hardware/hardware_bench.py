@@ -20,7 +20,7 @@ from bench.lab.inventory import DeviceEntry, Inventory, PortMissing, Radio, port
 from bench.lab.inventory.sections import GatewaySection
 from bench.lab.power import PowerFailed, PowerSwitch, attenuate, power_switch
 from bench.lab.regulation import AirtimeLedger, HeardFrame, LastingLedger, near_field
-from bench.plan.needs import PlannedCase, assignments
+from bench.plan import PlannedCase, assignments
 from bench.rig.on_hardware.lab_board import BoardUnfit, LabBoard
 from bench.rig.programs.process_bench import ProcessBench
 from bench.rig.stations import DATA_RATE, first_channel
@@ -447,9 +447,9 @@ class HardwareBench(ProcessBench):
                 troubles.append(f"{entry.name}: {error}")
         for replayer in self.inventory.replayers[:1]:
             try:
-                line = line_to(replayer.radio)
+                line = line_to(replayer)
                 self.replayer = await self._stack.enter_async_context(
-                    replayer_for(replayer.radio.dialect, replayer.name, line, self.region, self.say)
+                    replayer_for(replayer.dialect, replayer.name, line, self.region, self.say)
                 )
                 self._stack.push_async_callback(self._silence_replayer, self.replayer)
                 # The way into its raw mode takes a restart: not when a replay is due.

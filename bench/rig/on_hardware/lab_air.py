@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from bench.clock import until
-from bench.plan.needs import Item, PlannedCase
+from bench.plan import Item, PlannedCase
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import CaseStation, Frame, Stations
 from bench.rig.on_hardware.hardware_bench import Audibility, HardwareBench, HeardTransmission

@@ -29,7 +29,7 @@ from bench.lab.inventory import DeviceEntry
 from bench.lab.inventory.sections import LimitsSection
 from bench.lab.power import PowerSwitch
 from bench.lab.regulation import check_eirp, check_region
-from bench.plan.needs import Board, PlannedDevice, by_the_network
+from bench.plan import Board, PlannedDevice, by_the_network
 from bench.rig.provisioning import FIRST_DEV_ADDR, JOIN_EUI, DeviceBook, Provisioned
 from bench.verdict.case import StimulusMissed
 from lns.clock import utc_of_this_host

@@ -24,9 +24,9 @@ from bench.host.lns_process import SQLITE, FollowedLns, Mosquitto, Valkey, sourc
 from bench.host.program import (
     LOOPBACK,
     HostGuard,
-    MachineGuard,
     Program,
-    ProgramGuard,
+    guard_machine,
+    guard_program,
     take_all_allowed,
 )
 from bench.host.relay import Note, Relay
@@ -159,8 +159,8 @@ class ProcessBench:
             await keep.enter_async_context(application)
         await keep.enter_async_context(self._work)
         self.store_url = store_url
-        guards = (self.guard, MachineGuard(self._stalled))
-        self._guarding += [self._work.create_task(guard.run()) for guard in guards]
+        guards = (self.guard.run(), guard_machine(self._stalled))
+        self._guarding += [self._work.create_task(guard) for guard in guards]
         keep.callback(lambda: [task.cancel() for task in self._guarding])
         for program in programs:
             self.watch(program)
@@ -218,7 +218,7 @@ class ProcessBench:
 
     def watch(self, program: Program) -> None:
         """Tell from now on when this host lets a program wait, until its process ends."""
-        guarding = ProgramGuard(self._stalled).run(program.pid)
+        guarding = guard_program(program.pid, self._stalled)
         self._guarding.append(self._work.create_task(guarding))
 
     async def connect(self, uri: str, station: Eui) -> WebSocketLink:

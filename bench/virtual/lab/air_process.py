@@ -150,7 +150,6 @@ class Air:
 
 
 async def serve_air(folder: Path, steps_db: Mapping[str, int]) -> None:
-    """Be the air of a lab until the process is ended."""
     own = lab_folder.home(folder, lab_folder.AIR)
     with (own / "frames.jsonl").open("a") as frames:
 

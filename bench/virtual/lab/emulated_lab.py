@@ -212,7 +212,6 @@ class EmulatedLab:
         )
 
     async def stop(self) -> None:
-        """End everything; the folder stays."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -287,10 +286,10 @@ class EmulatedLab:
         board = next((board for board in self._boards if board.name == name), None)
         if board is not None:
             self._take_port_away(name)
-            command = self._command("board_process", name, board.firmware, board.dev_eui)
+            command = self._command("radio_process", "board", name, board.firmware, board.dev_eui)
         else:
             eui = next(station.eui for station in self._stations if station.name == name)
-            command = self._command("station_process", name, eui, self._region)
+            command = self._command("radio_process", "station", name, eui, self._region)
         self._programs[name].launch(command)
 
     def _take_port_away(self, name: str) -> None:

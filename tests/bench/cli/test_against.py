@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.cli.against import against_run, against_server, is_command
-from bench.cli.output import Refused
+from bench.cli.output import ProgressDisplay, Refused
 from bench.cli.program import main
-from bench.cli.progress import ProgressDisplay
 from bench.cli.run import Selection
 from bench.night.comparison import Outcome
 from tests.bench.night.written_nights import night_of, write_night

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from bench.cli.progress import ProgressDisplay, print_styled, printable
+from bench.cli.output import ProgressDisplay, print_styled, printable
 
 
 class Clock:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.progress import ProgressDisplay
+from bench.cli.output import ProgressDisplay
 from bench.cli.scenarios import ScenarioLines, short_name
 from tests.bench.test_pytest_plugin import HEAD
 

@@ -10,8 +10,7 @@ from bench.cli.output import Refused
 from bench.cli.program import main
 from bench.cli.scenarios import Plan, bench_of, plan_as_json, told
 from bench.night.record import ExitCode
-from bench.plan import Overheads, bound, schedule
-from bench.plan.needs import PlannedCase, lacking, usual_bench
+from bench.plan import Overheads, PlannedCase, bound, lacking, schedule, usual_bench
 from tests import forked
 from tests.bench.plan.cases import RETRY, case, device
 

@@ -12,10 +12,12 @@ from bench.explore.explore import (
     ALL_PAIRS,
     PAIRS_WITHOUT_FAULTS,
     Order,
+    drawing,
     explore,
     explore_batch,
     holes,
     pairs_met,
+    play_and_judge,
     table,
     wishes,
 )
@@ -29,7 +31,6 @@ from bench.explore.history import (
     read_histories,
     read_history,
 )
-from bench.explore.judge import drawing, play_and_judge
 from tests.sizes import size
 
 UNKNOWABLE_MAX = 0.02

@@ -3,6 +3,7 @@
 import pytest
 
 from bench.chance import stream
+from bench.explore.explore import play_and_judge
 from bench.explore.generate import Limits, random_history
 from bench.explore.history import (
     Device,
@@ -13,7 +14,6 @@ from bench.explore.history import (
     Store,
     read_history,
 )
-from bench.explore.judge import play_and_judge
 
 TEXT = (
     "servers=2 closed a=relaxed/Mark/from3/alike b=otaa/None/16bit/pinnedA/1.0.4 :"

@@ -19,13 +19,13 @@ from bench.host.program import (
     REFUSED_WAITS_S,
     STALLED_US,
     HostGuard,
-    MachineGuard,
     Program,
     ProgramDied,
-    ProgramGuard,
     ProgramMissing,
     ProgramSilent,
     disk_us,
+    guard_machine,
+    guard_program,
     stolen_us,
 )
 from tests.blocking import stop_now, until_now
@@ -322,7 +322,7 @@ def test_a_process_that_must_share_its_processor_is_told() -> None:
         told.set()
 
     async def watched() -> None:
-        watching = asyncio.create_task(ProgramGuard(stalled).run(rivals[0].pid))
+        watching = asyncio.create_task(guard_program(rivals[0].pid, stalled))
         async with asyncio.timeout(30):
             await told.wait()
         watching.cancel()
@@ -340,7 +340,7 @@ def test_the_end_of_a_process_ends_its_guard() -> None:
     with busy(min(os.sched_getaffinity(0))) as process:
 
         async def watched() -> None:
-            watching = asyncio.create_task(ProgramGuard(lambda us: None).run(process.pid))
+            watching = asyncio.create_task(guard_program(process.pid, lambda us: None))
             await asyncio.sleep(0)
             process.kill()
             process.wait()
@@ -373,7 +373,7 @@ def test_only_what_is_new_is_a_stall_of_the_machine() -> None:
     told: list[int] = []
 
     async def watched() -> None:
-        watching = asyncio.create_task(MachineGuard(told.append).run())
+        watching = asyncio.create_task(guard_machine(told.append))
         await asyncio.sleep(0.35)
         watching.cancel()
 

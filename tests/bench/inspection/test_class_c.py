@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.inspection.class_c import ACK_US, REPORT_US, ClassC, is_quiet
 from bench.inspection.downlink import KnownDevice, Wanted
+from bench.inspection.requests import ACK_US, REPORT_US, ClassC, is_quiet
 from bench.verdict.owner import Scrutiny
 from bench.virtual.lorawan.air_interface import read_data
 

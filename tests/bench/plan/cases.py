@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.plan.needs import PlannedAct, PlannedCase, PlannedDevice
+from bench.plan import PlannedAct, PlannedCase, PlannedDevice
 
 SEND = PlannedAct(verb="send")
 RETRY = PlannedAct(verb="send", confirmed=True, retries=2)

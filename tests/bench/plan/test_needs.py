@@ -9,7 +9,7 @@ import pytest
 from bench.device.dialects import DIALECTS, driver_for
 from bench.device.rui3 import Rui3Device, rui3_version
 from bench.device.serial_line import SerialLine
-from bench.plan.needs import (
+from bench.plan import (
     Item,
     PlannedDevice,
     board,

@@ -8,8 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.plan import Overheads, bound, schedule
-from bench.plan.needs import PlannedCase, assignments, board, fits, lacking, usual_bench
+from bench.plan import (
+    Overheads,
+    PlannedCase,
+    assignments,
+    board,
+    bound,
+    fits,
+    lacking,
+    schedule,
+    usual_bench,
+)
 from tests.bench.plan.cases import RETRY, SEND, case, device
 
 BENCH = usual_bench()

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from bench.clock import run
-from bench.plan.needs import Board, PlannedAct, PlannedCase, PlannedDevice, board
+from bench.plan import Board, PlannedAct, PlannedCase, PlannedDevice, board
 from bench.rig.on_hardware.hardware_bench import BoardPool, Place
 from bench.rig.on_hardware.lab_board import BoardUnfit, LabBoard
 

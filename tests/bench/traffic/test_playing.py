@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.traffic.playing import ExpectedWords
+from bench.traffic import ExpectedWords
 from bench.traffic.recording import Device, Log, Uplink
 from lns.lorawan.identifiers import Eui
 from lns.uplink.registry import Activation

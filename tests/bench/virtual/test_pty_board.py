@@ -15,8 +15,7 @@ from bench.device.interfaces import Abp, CommandRefused, Ending, Otaa, Outcome
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import LineLost, SerialLine
 from bench.virtual.air import Heard, Links, Medium
-from bench.virtual.board import UNREAD_BYTES_MAX, Board, Port
-from bench.virtual.device import Settings, VirtualDevice
+from bench.virtual.device import UNREAD_BYTES_MAX, Board, Port, Settings, VirtualDevice
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,

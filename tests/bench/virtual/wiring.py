@@ -23,8 +23,8 @@ from bench.virtual.lab.air_process import (
     serve_air,
     serve_radio,
 )
-from bench.virtual.lab.board_process import Board
 from bench.virtual.lab.lab_folder import Wire
+from bench.virtual.lab.radio_process import Board
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,

@@ -42,7 +42,7 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
     assert (dut.radio.power, dut.radio.reset, dut.radio.dtr) == ("dut-usb", "dut-nrst", None)
     assert (second.radio.usb_serial, second.dr, second.power_dbm) == ("0123ABCD", 5, 14)
     assert [radio.name for radio in bench.radios] == ["dut", "second", "replayer"]
-    assert bench.replayers[0].radio.usb_path == "1-1.2.1"
+    assert bench.replayers[0].usb_path == "1-1.2.1"
     [west] = bench.gateways
     assert (west.kind, west.board, west.home) == (
         GatewayKind.RASPBERRY_PI,

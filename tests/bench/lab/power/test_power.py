@@ -12,16 +12,16 @@ import pytest
 from bench.host.program import free_port
 from bench.lab.inventory.sections import AttenuatorKind, AttenuatorSection, PowerKind, PowerSection
 from bench.lab.power import (
-    CommandSwitch,
-    HubSwitch,
     PowerFailed,
     PowerSwitch,
-    SerialRelay,
-    ShellyPlug,
-    TasmotaPlug,
     attenuate,
+    command_switch,
+    hub_switch,
     power_switch,
     run_command,
+    serial_relay,
+    shelly_plug,
+    tasmota_plug,
 )
 from tests.bench.lab.inventory.test_inventory import COMPLETE
 from tests.bench.lab.power.plug import plug
@@ -40,7 +40,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_both_parts_of_a_hub_are_switched(calls: Path) -> None:
-    asyncio.run(HubSwitch("dut-usb", ("1-1.2", "2-1.2"), 2).cycle(1000))
+    asyncio.run(hub_switch("dut-usb", ("1-1.2", "2-1.2"), 2).cycle(1000))
     assert calls.read_text().splitlines() == [
         "uhubctl -l 1-1.2 -p 2 -a off -r 5",
         "uhubctl -l 2-1.2 -p 2 -a off -r 5",
@@ -50,14 +50,14 @@ def test_both_parts_of_a_hub_are_switched(calls: Path) -> None:
 
 
 def test_the_commands_of_the_inventory_are_run(calls: Path) -> None:
-    switch = CommandSwitch("s", on=("switch", "on"), off=("switch", "off"))
+    switch = command_switch("s", on=("switch", "on"), off=("switch", "off"))
     asyncio.run(switch.on())
     asyncio.run(switch.cycle(1000))
     assert calls.read_text() == "switch on\nswitch off\nswitch on\n"
 
 
 def test_a_command_of_its_own_cycles(calls: Path) -> None:
-    switch = CommandSwitch("nrst", cycle=("switch", "press it"))
+    switch = command_switch("nrst", cycle=("switch", "press it"))
     asyncio.run(switch.cycle(60_000_000))
     assert calls.read_text() == "switch press it\n"
     with pytest.raises(PowerFailed, match="nrst: it can only be cycled"):
@@ -86,11 +86,11 @@ def test_a_command_that_does_not_end_is_ended(tmp_path: Path) -> None:
 PATIENCE_US = 20_000_000
 ASK = """
 import asyncio
-from bench.lab.power import PersonSwitch
+from bench.lab.power import person_switch
 from bench.lab.power import PowerFailed
 async def ask():
     try:
-        await PersonSwitch("poe-3", "port 3", {patience_us}).{verb}
+        await person_switch("poe-3", "port 3", {patience_us}).{verb}
         return "done"
     except PowerFailed as failed:
         return f"failed: {{failed}}"
@@ -168,10 +168,10 @@ def test_without_a_terminal_nobody_is_asked() -> None:
 
 
 MAKES: dict[str, Callable[[str], PowerSwitch]] = {
-    "shelly 1": lambda url: ShellyPlug("plug", url, 1, limit_us=2_000_000),
-    "shelly 2": lambda url: ShellyPlug("plug", f"{url}/", 2, limit_us=2_000_000),
-    "tasmota": lambda url: TasmotaPlug("plug", url, limit_us=2_000_000),
-    "tasmota, second relay": lambda url: TasmotaPlug("plug", url, 2, limit_us=2_000_000),
+    "shelly 1": lambda url: shelly_plug("plug", url, 1, limit_us=2_000_000),
+    "shelly 2": lambda url: shelly_plug("plug", f"{url}/", 2, limit_us=2_000_000),
+    "tasmota": lambda url: tasmota_plug("plug", url, limit_us=2_000_000),
+    "tasmota, second relay": lambda url: tasmota_plug("plug", url, 2, limit_us=2_000_000),
 }
 ASKED = {
     "shelly 1": ["/relay/0?turn=on", "/relay/0?turn=off"],
@@ -225,7 +225,7 @@ def test_a_cycle_that_is_cancelled_ends_switched_on(knows: bool) -> None:
     """Whether it has been told that it is off by now, or not yet."""
 
     async def switch(url: str) -> None:
-        task = asyncio.create_task(TasmotaPlug("plug", url).cycle(60_000_000))
+        task = asyncio.create_task(tasmota_plug("plug", url).cycle(60_000_000))
         while far.on:  # noqa: ASYNC110 - the plug is in another thread
             await asyncio.sleep(0.01)
         task.cancel()
@@ -244,20 +244,20 @@ def test_a_cycle_that_is_cancelled_ends_switched_on(knows: bool) -> None:
 
 def test_another_make_is_no_answer() -> None:
     with plug() as far, pytest.raises(PowerFailed, match=r"404 Not Found; is it"):
-        asyncio.run(ShellyPlug("plug", f"{far.url}/x", 1).on())
+        asyncio.run(shelly_plug("plug", f"{far.url}/x", 1).on())
 
 
 def test_a_plug_that_is_not_there_is_named() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(PowerFailed, match=f"plug: no answer from {url}"):
-        asyncio.run(TasmotaPlug("plug", url).on())
+        asyncio.run(tasmota_plug("plug", url).on())
 
 
 def test_a_plug_that_says_nothing_is_not_waited_for() -> None:
     with plug() as far:
         far.held.clear()
         with pytest.raises(PowerFailed, match="no answer from"):
-            asyncio.run(TasmotaPlug("plug", far.url, limit_us=100_000).on())
+            asyncio.run(tasmota_plug("plug", far.url, limit_us=100_000).on())
         far.held.set()
 
 
@@ -268,7 +268,7 @@ def test_the_bytes_of_the_inventory_arrive() -> None:
     card, port = os.openpty()
     tty.setraw(port)
     try:
-        relay = SerialRelay("nrst", os.ttyname(port), on=ON, off=OFF)
+        relay = serial_relay("nrst", os.ttyname(port), on=ON, off=OFF)
         asyncio.run(relay.on())
         assert os.read(card, 100) == ON
         asyncio.run(relay.cycle(1000))
@@ -279,7 +279,7 @@ def test_the_bytes_of_the_inventory_arrive() -> None:
 
 
 def test_a_relay_that_is_not_there_is_named(tmp_path: Path) -> None:
-    relay = SerialRelay("nrst", str(tmp_path / "relay"), on=ON, off=OFF)
+    relay = serial_relay("nrst", str(tmp_path / "relay"), on=ON, off=OFF)
     with pytest.raises(PowerFailed, match=r"nrst: .*relay: no such port"):
         asyncio.run(relay.off())
 

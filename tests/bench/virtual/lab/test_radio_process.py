@@ -1,11 +1,19 @@
-"""A board whose plug is pulled, whose button is pressed, or whose firmware hangs.
+"""What a board does whose plug is pulled, or whose firmware hangs, and what a station says?
 
 With real ptys and sockets: a port that goes away and a process that is asked are what is tested.
 """
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
+from bench.host.program import free_port
+from bench.lab.basicstation_host import health
+from bench.station import LinkClosed
 from bench.virtual.lab import lab_folder
+from bench.virtual.lab.radio_process import _Uplink
+from lns.lorawan.identifiers import Eui
 from tests.bench.virtual.wiring import ABP, BANNER, RUI5, SOON, Desk, Outcomes, Scenes
 
 SCENES = Scenes()
@@ -67,3 +75,16 @@ async def what_a_board_cannot_do_is_refused(desk: Desk) -> None:
 @pytest.mark.parametrize("name", SCENES.names)
 def test_scene(name: str, outcomes: Outcomes) -> None:
     outcomes.check(name)
+
+
+EUI = Eui("0016C001F1500001")
+
+
+def test_where_nothing_listens_nobody_has_refused_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tc.uri").write_text(f"ws://127.0.0.1:{free_port()}")
+    with pytest.raises(LinkClosed):
+        asyncio.run(_Uplink(tmp_path, EUI).open())
+    [trouble] = health(capsys.readouterr().out.splitlines()).troubles
+    assert trouble.cause == "nobody answers at the tap"

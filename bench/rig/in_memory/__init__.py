@@ -1,1 +1,0 @@
-"""Parts of a rig that live in this process: what lies behind its servers."""

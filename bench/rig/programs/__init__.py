@@ -1,1 +1,0 @@
-"""Parts of a rig that are programs on real wires."""

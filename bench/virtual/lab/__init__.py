@@ -1,1 +1,0 @@
-"""A lab of processes: boards, stations, and the air between them."""
