@@ -89,17 +89,24 @@ async def test_a_configuration_may_say_the_most_and_the_least(rig, edge):
 
 
 @pytest.mark.fault("lns", "disk full")
-@pytest.mark.parametrize("takes", ["nothing", "the JoinNonce"])
+@pytest.mark.parametrize(
+    "takes", ["nothing", "the JoinNonce", "nothing for good", "the JoinNonce for good"]
+)
 async def test_a_join_that_a_full_disk_did_not_take_is_new_when_it_comes_again(rig, takes):
     """Its DevNonce was used for nothing; nor was a frame heard that could not be kept."""
     rig.keep_on_disk()
     rig.only("west")
     before = await hear(rig, rig.alpha, "west", confirmed=True)
     join = await rig.craft_join(rig.bravo)
-    if takes == "nothing":
-        await rig.fill_disk()
-    else:
-        await rig.fill_store(after=1)
+    match takes:
+        case "nothing":
+            await rig.fill_disk()
+        case "the JoinNonce":
+            await rig.fill_store(after=1)
+        case "nothing for good":
+            await rig.break_writes(1)
+        case _:
+            await rig.break_writes(1, after=1)
     await tell(rig, join, "west")
     await rig.wait(seconds(8))
     await rig.free_disk()
@@ -324,6 +331,42 @@ async def test_a_consumer_finds_its_broker_again_and_what_it_did_not_acknowledge
     for message in (*messages, again):
         rig.expect_effects(message)
     rig.expect_ignored(again, by="window")
+
+
+@pytest.mark.fault("consumer", "disk full")
+async def test_what_a_file_does_not_take_for_good_has_its_effect_once(rig):
+    """What a consumer did is taken back when its commit fails: it is done again, and kept then."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True)
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.break_writes(2)
+    messages += [await rig.inject(rig.alpha, number=number) for number in (2, 3)]
+    messages.append(await rig.inject(rig.charlie, number=1))
+    await rig.wait(seconds(3))
+    messages.append(await rig.inject(rig.alpha, number=4))
+    for message in messages:
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
+
+
+@pytest.mark.requires("small inbox", "QoS 0")
+@pytest.mark.fault("consumer", "disk full")
+async def test_what_a_consumer_has_no_room_for_is_brought_again(rig):
+    """As many wait for its disk as may: it begins another connection, until it has the last one."""
+    rig.keep_on_disk()
+    rig.consumer(waiting_max=205)
+    before = await rig.inject(rig.alpha, number=1)
+    await rig.wait(seconds(1))
+    rig.cut_store("application")
+    messages = [await rig.inject(rig.alpha, number=n, qos=0) for n in range(1, 206)]
+    last = await rig.inject(rig.alpha, number=2)
+    await rig.wait(seconds(3))
+    await rig.restore_store("application")
+    await rig.wait(seconds(20))
+    for message in (before, *messages, last):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
 
 
 @pytest.mark.fault("consumer", "disk full")

@@ -187,6 +187,10 @@ class ConsumerBooks:
         for failure in [key for key in self._failures if key[0] == consumer]:
             del self._failures[failure]  # the tries are counted anew
 
+    def gone_back(self, consumer: str, topic: str) -> None:
+        """A consumer has no room for the message that it was brought last: it comes again."""
+        self._brought[consumer, topic].pop()
+
     def opened(self, window_us: int | None, *, checks: bool) -> None:
         """A consumer begins: all that share its store compare ids for as long as it does."""
         self.window_us = window_us or self.window_us

@@ -6,6 +6,7 @@ from typing import Any
 from bench.clock import VirtualTimeLoop
 from bench.plan.needs import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
+from bench.rig.in_memory.disk_outbox import BrokenWrites
 from bench.rig.interfaces import (
     CaseStation,
     Parts,
@@ -160,7 +161,8 @@ class Outages:
     async def disturb_redis(self, how: str) -> None:
         """Let the Redis of a case "fail over", or "forget scripts" while connections stay.
 
-        Or "let expire": what it would forget some day, it forgets now.
+        Or "let expire": what it would forget some day, it forgets now. Or "be full", until it is to
+        "have room": what it has it tells, and takes nothing more.
         """
         await self.setup.begin()
         self.setup.case.fault("store", how)
@@ -216,6 +218,19 @@ class Outages:
         self.longest_delay_us = max(self.longest_delay_us, us)
         kind = "fault.begin" if us else "fault.end"
         self.setup.case.fault("store", "slow disk", kind, after_us=us)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def break_writes(self, writes: int, *, after: int = 0) -> None:
+        """Let writes to any disk fail when they are to be there for good, `after` so many others.
+
+        Until then they look as if all were well.
+        """
+        await self.setup.begin()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.in_thread = BrokenWrites(writes, after).in_thread
+        self.setup.breaks_writes = True
+        self.setup.case.fault("store", "broken writes", writes=writes, after=after)
 
     async def free_disk(self, lns: str = LNS) -> None:
         """Undo `fill_disk`, `break_disk` and `fill_store`."""

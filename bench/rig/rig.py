@@ -327,6 +327,7 @@ class Rig(Expectations):
     fill_disk = verb("outages", Outages.fill_disk)
     break_disk = verb("outages", Outages.break_disk)
     fill_store = verb("outages", Outages.fill_store)
+    break_writes = verb("outages", Outages.break_writes)
     slow_disk = verb("outages", Outages.slow_disk)
     free_disk = verb("outages", Outages.free_disk)
     park_after = verb("outages", Outages.park_after)

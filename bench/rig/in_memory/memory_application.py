@@ -29,7 +29,8 @@ from lns.clock import now_us
 from lns.delivery import ConfigurationError
 from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, topic_of
 from lns.delivery.effect import EffectUnavailable, Republishing
-from lns.delivery.inbox import Event, Figures, Inbox, figures_of
+from lns.delivery.inbox import WAITING_MAX, Event, Figures, Inbox, figures_of
+from lns.delivery.incoming import InboxFull
 from lns.store.inbox_store import (
     ENTRIES_MAX,
     InboxStore,
@@ -82,7 +83,7 @@ class MemoryConsumer(Consumer):
         if self._lines is None:
             self._folder = new_folder("consumer")
             self._lines = Lines(
-                self.settings, self._folder, self._setup.record, self._crashes, self._books,
+                self.settings, self._folder, self._setup, self._crashes, self._books,
                 lambda text: self._find([text]), self._note_oldest,
             )  # fmt: skip
             if self._setup.on_disk:
@@ -109,6 +110,7 @@ class MemoryConsumer(Consumer):
         inbox = Inbox(
             store, relayed or self._lines, self.settings.detectors(self._oldest_said_us),
             on_event=self._tell, utc_us=self._utc_us,
+            waiting_max=self.settings.waiting_max or WAITING_MAX,
         )  # fmt: skip
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = self._setup.tasks.create_task(self._run(inbox, relayed, begun))
@@ -176,6 +178,7 @@ class MemoryConsumer(Consumer):
         if self.wire is None:
             await self.kill()
         else:
+            await self.wire.fall_silent()
             await self._stop()
             self.wire.end()
         if self.relay is not None:
@@ -295,9 +298,17 @@ class MemoryConsumer(Consumer):
 
         try:
             inbox.offer(topic, payload, properties, qos, keep)
+        except InboxFull as full:
+            assert self.wire is not None, "only a broker on a wire brings it again"
+            if inbox.waiting < (self.settings.waiting_max or WAITING_MAX):
+                self._find([f"{self.settings.name}: no room, and {inbox.waiting} messages wait"])
+            self._books.gone_back(self.settings.name, topic)
+            self.wire.renew(str(full))
         except Exception as error:
             if not ended.done():
                 ended.set_exception(error)
+        if inbox.waiting > (self.settings.waiting_max or WAITING_MAX):
+            self._find([f"{self.settings.name}: {inbox.waiting} messages wait, more than may"])
 
     def _crashes(self, at: str) -> None:
         if at == self._crash_at:
