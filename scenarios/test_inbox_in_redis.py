@@ -89,7 +89,7 @@ async def test_whose_lease_is_over_leaves_alone_what_another_one_has(rig):
     rig.consumer("other", store="shared")
     before = await rig.inject(rig.alpha)
     await rig.wait(seconds(1))
-    for name, ms in (("slow", 1_000), ("other", 480)):
+    for name, ms in (("slow", 1_000), ("other", 350)):
         rig.slow_store(milliseconds(ms), name)
     message = await rig.inject(rig.alpha, message_id="x")
     await rig.wait(milliseconds(500))
@@ -100,6 +100,31 @@ async def test_whose_lease_is_over_leaves_alone_what_another_one_has(rig):
     await rig.wait(seconds(5))
     for one in (before, message):
         rig.expect_effects(one)
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
+async def test_an_effect_that_outlasts_its_lease_is_counted_once_and_changes_nothing(rig):
+    """Another consumer has it too; what is remembered is what was confirmed first."""
+    rig.keep_in_redis()
+    for name in ("slow", "other"):
+        rig.consumer(name, store="shared", keys=True)
+    before = await rig.inject(rig.alpha, number=1)
+    await rig.wait(seconds(1))
+    for name, ms in (("slow", 1_000), ("other", 350)):
+        rig.slow_store(milliseconds(ms), name)
+    message = await rig.inject(rig.alpha, message_id="x", number=2, key="x")
+    await rig.wait(milliseconds(500))
+    await rig.disturb_redis("let expire")
+    await rig.wait(milliseconds(400))
+    await rig.restore_store("slow")
+    await rig.wait(seconds(5))
+    await rig.restore_store("other")
+    after = await rig.inject(rig.alpha, message_id="x", number=3)
+    await rig.wait(seconds(1))
+    rig.expect_effects(before)
+    rig.expect_effects(message, 2)
+    rig.expect_ignored(after, by="window", times=2)
 
 
 @pytest.mark.requires("redis")

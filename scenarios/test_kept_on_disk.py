@@ -177,14 +177,24 @@ async def test_a_consumer_that_begins_anew_finds_in_its_file_what_has_had_its_ef
     rig.expect_ignored(crashed, by="window", times=2 if at == "ack" else 1)
 
 
-IN_A_FILE = pytest.mark.parametrize("in_a_file", [False, True], ids=["in memory", "in a file"])
+ANYWHERE = pytest.mark.parametrize(
+    "where",
+    ["in memory", "in a file", pytest.param("in Redis", marks=pytest.mark.requires("redis"))],
+)
 
 
-@IN_A_FILE
-async def test_what_an_inbox_keeps_has_its_time(rig, in_a_file):
+def _keep(rig, where):
+    match where:
+        case "in a file":
+            rig.keep_on_disk()
+        case "in Redis":
+            rig.keep_in_redis()
+
+
+@ANYWHERE
+async def test_what_an_inbox_keeps_has_its_time(rig, where):
     """To the microsecond, though the consumer has begun anew since; and numbers go on."""
-    if in_a_file:
-        rig.keep_on_disk()
+    _keep(rig, where)
     rig.consumer(window=seconds(20), keys=True, retention=seconds(30), retry=0, network=0)
     by_id = await rig.inject(rig.alpha, message_id="x", key="k", number=5)
     by_key = await rig.inject(rig.charlie, message_id="y", key="l", number=7)
@@ -214,12 +224,11 @@ async def test_what_an_inbox_keeps_has_its_time(rig, in_a_file):
         rig.expect_ignored(message, by=by)
 
 
-@IN_A_FILE
+@ANYWHERE
 @pytest.mark.requires("small inbox")
-async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, in_a_file):
+async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, where):
     """Of three ids, keys and numbers the oldest each, which then is new before its time."""
-    if in_a_file:
-        rig.keep_on_disk()
+    _keep(rig, where)
     rig.consumer(keys=True, window=seconds(20), entries_max=2)
     ids = [await rig.inject(rig.alpha, key=key) for key in "klm"]
     await rig.wait(seconds(1))
@@ -243,11 +252,27 @@ async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, in_a_
             rig.expect_ignored(message, by=by)
 
 
-@IN_A_FILE
-async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, in_a_file):
+@ANYWHERE
+@pytest.mark.requires("small inbox")
+async def test_what_fails_takes_no_room_in_mind(rig, where):
+    """Its effect was not had, so it is remembered for nothing, and drives nothing out."""
+    _keep(rig, where)
+    rig.consumer(keys=True, entries_max=2, refuses="x", refusals=3)
+    first = await rig.inject(rig.alpha, key="k", number=1)
+    refused = await rig.inject(rig.charlie, message_id="x", key="x", number=1)
+    await rig.wait(milliseconds(250))
+    await rig.inject(rig.alpha, message_id=first.message_id, number=2)
+    await rig.wait(seconds(3))
+    await rig.inject(rig.alpha, message_id=first.message_id, number=3)
+    for message in (first, refused):
+        rig.expect_effects(message)
+    rig.expect_ignored(first, by="window", times=2)
+
+
+@ANYWHERE
+async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, where):
     """The id that came first comes again when its time is over: those after it go all the same."""
-    if in_a_file:
-        rig.keep_on_disk()
+    _keep(rig, where)
     rig.consumer(window=seconds(20), sequence=False)
     again = await rig.inject(rig.alpha, message_id="x")
     await rig.wait(seconds(1))
@@ -261,11 +286,10 @@ async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, in_a_file
         rig.expect_effects(message)
 
 
-@IN_A_FILE
-async def test_what_is_put_aside_and_comes_again_at_once_waits_no_more(rig, in_a_file):
+@ANYWHERE
+async def test_what_is_put_aside_and_comes_again_at_once_waits_no_more(rig, where):
     """It waited behind the one whose fifth try failed: its own is the first that does not."""
-    if in_a_file:
-        rig.keep_on_disk()
+    _keep(rig, where)
     rig.consumer(refuses="x", refusals=5, sequence=False)
     refused = await rig.inject(rig.alpha, message_id="x")
     await rig.inject(rig.alpha, message_id="x")

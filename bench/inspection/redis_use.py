@@ -128,17 +128,28 @@ def is_reservation(words: Words) -> bool:
     return any(b":numbers" in key for key in _run(words)[0]) and not is_confirmation(words)
 
 
-def reserved(words: Words, reply: Any, held: Held) -> Iterator[str]:
-    """A message that a consumer is granted has all of its places held, for a lease."""
-    keys, (token, _, asked, *_rest) = _run(words)
-    places = keys[8:]
-    groups = json.loads(asked)["groups"]
-    for is_granted, group in zip(reply[0], groups, strict=True):
-        for place in group if is_granted else ():
-            holder, left_ms = held[places[place - 1]]
+def reserved(words: Words, reply: Any, before: Held, held: Held) -> Iterator[str]:
+    """A message that nobody else has is granted: all of its places are held then, for a lease."""
+    keys, (token, _, said, *_rest) = _run(words)
+    asked, places = json.loads(said), keys[8:]
+    for (number, name), place in zip(asked["places"], places, strict=True):
+        of, _, table = keys[number - 1].rpartition(b":")
+        if place != (due := b"%b:held:%b:%b" % (of, table, name.encode())):
+            yield f"{due.decode()}: expected asked for, observed {place.decode()}"
+    for is_granted, group in zip(reply[0], asked["groups"], strict=True):
+        names = [places[place - 1] for place in group]
+        if is_granted != all(before[name][0] in (None, token) for name in names):
+            yield f"{names}: expected granted if nobody else has it, observed {is_granted}"
+        for name in names if is_granted else ():
+            holder, left_ms = held[name]
             if holder != token or not LEASE_MS // 2 <= left_ms <= LEASE_MS:
-                name = places[place - 1].decode(errors="replace")
-                yield f"{name}: expected held for {LEASE_MS} ms, observed {holder!r}, {left_ms} ms"
+                text = name.decode(errors="replace")
+                yield f"{text}: expected held for {LEASE_MS} ms, observed {holder!r}, {left_ms} ms"
+
+
+def positions_taken(words: Words) -> int:
+    """How many positions a reservation takes."""
+    return int(_run(words)[1][3])
 
 
 def released(words: Words, before: Held, after: Held) -> Iterator[str]:
@@ -161,8 +172,13 @@ def counters_left(sessions: bytes | None, dev_addrs: Iterable[bytes]) -> Iterato
         yield f"downlink counters after a join: expected one of {missing}, observed none"
 
 
-def in_the_end(keys: Sequence[Key], retention_ms: int, *, is_sure: bool) -> Iterator[str]:
-    """What is there and should not be, or should and is not; `is_sure`: nothing was disturbed."""
+def in_the_end(
+    keys: Sequence[Key], retention_ms: int, taken: Mapping[str, int], *, is_sure: bool
+) -> Iterator[str]:
+    """What is there and should not be, or should and is not; `is_sure`: nothing was disturbed.
+
+    `taken`: how many positions were, by the key of the numbers of each inbox.
+    """
     by_name = {key.name: key for key in keys}
     for name, value in OTHERS.items():
         other = by_name.pop(name.decode(), None)
@@ -171,6 +187,10 @@ def in_the_end(keys: Sequence[Key], retention_ms: int, *, is_sure: bool) -> Iter
     for key in by_name.values():
         yield from _expiry(key, retention_ms)
     yield from _addresses(by_name, is_sure=is_sure)
+    for inbox, number in taken.items():
+        numbers = _pairs(by_name[inbox].value if inbox in by_name else ())
+        if (observed := int(numbers.get(b"position", 0))) != number:
+            yield f"{inbox}: expected {number} positions taken, observed {observed}"
     for key in by_name.values():
         if key.name.endswith(":order"):
             marks = by_name.get(key.name.removesuffix(":order"))

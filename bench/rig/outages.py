@@ -166,6 +166,7 @@ class Outages:
         """
         await self.setup.begin()
         self.setup.case.fault("store", how)
+        self.setup.ends_leases |= how == "let expire"
         self._parts.store.disturb(how)
 
     @needs(Item.WIRES)

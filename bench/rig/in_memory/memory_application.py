@@ -333,7 +333,7 @@ class MemoryConsumer(Consumer):
         return Rules(
             of.name, window_us, of.partitioned, of.sequence, of.keys, of.retention_us,
             of.retry_us + of.network_us, self._oldest_us if of.knows_oldest else None,
-            is_relayed=of.republishes > 0,
+            is_relayed=of.republishes > 0, may_overrun=self._setup.ends_leases,
         )  # fmt: skip
 
     def _oldest_us(self) -> int | None:

@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -40,6 +41,7 @@ from bench.inspection.redis_use import (
     is_refusal,
     is_reservation,
     joined,
+    positions_taken,
     released,
     reserved,
 )
@@ -252,12 +254,14 @@ class RealRedis:
         self._ports: dict[str, int] = {}
         self._listeners: list[asyncio.AbstractServer] = []
         self._relays: set[_Relay] = set()
+        self._taken: Counter[str] = Counter()
         self.empty()
 
     def empty(self) -> None:
         """Let it know nothing but what is somebody else's."""
         _ask("CONFIG", "SET", "maxmemory", "0")
         _ask("FLUSHALL")
+        self._taken.clear()
         _ask("MSET", *(word for other in OTHERS.items() for word in other))
 
     def restart(self) -> None:
@@ -278,6 +282,7 @@ class RealRedis:
             return
         if how == "let expire":
             _ask("EVAL", _EXPIRE, "0")
+            return
         if how == "fail over":
             for relay in self._relays:
                 relay.is_replica = True
@@ -293,7 +298,7 @@ class RealRedis:
         if is_replica or requests[0][0] in OPENING:
             said = _READONLY if is_replica else _OK
             return said * len(requests), [said] * len(requests)
-        held = [self._held(words) if is_confirmation(words) else {} for words in requests]
+        held = [self._held(words) for words in requests]
         told, replies = exchange(asked, len(requests))
         for words, before, reply in zip(requests, held, replies, strict=True):
             if not is_refusal(reply):
@@ -302,10 +307,11 @@ class RealRedis:
 
     def _look_at(self, words: Words, before: Held, reply: Any) -> None:
         """What a request has left."""
-        if before:
+        if is_confirmation(words):
             self.tell_wrong(released(words, before, self._held(words)))
         if is_reservation(words):
-            self.tell_wrong(reserved(words, reply, self._held(words)))
+            self.tell_wrong(reserved(words, reply, before, self._held(words)))
+            self._taken[words[3].decode()] += positions_taken(words)
         if (device := joined(words)) and reply:
             left = _ask("GET", device + b"sessions"), _ask("HKEYS", device + b"f_cnt_down")
             self.tell_wrong(counters_left(*left))
@@ -322,7 +328,8 @@ class RealRedis:
 
     def look_at_the_end(self, *, is_sure: bool) -> None:
         """What has stayed in it; `is_sure`: nobody was disturbed."""
-        self.tell_wrong(in_the_end(self._keys(), self._retention_us // 1000, is_sure=is_sure))
+        retention_ms = self._retention_us // 1000
+        self.tell_wrong(in_the_end(self._keys(), retention_ms, self._taken, is_sure=is_sure))
 
     def _keys(self) -> list[Key]:
         found = []

@@ -86,8 +86,9 @@ def test_so_many_leave_at_once() -> None:
 
 
 HELD = b"inbox:{application}:held:window:a"
-KEYS = (b"inbox:{application}:numbers", *[b"k"] * 7, HELD)
-RESERVE = (b"EVALSHA", SHA, b"9", *KEYS, b"me", b"30000", b'{"groups": [[1]]}', b"1")
+KEYS = (b"inbox:{application}:numbers", b"inbox:{application}:window", *[b"k"] * 6, HELD)
+ASKED = b'{"places": [[2, "a"]], "groups": [[1]]}'
+RESERVE = (b"EVALSHA", SHA, b"9", *KEYS, b"me", b"30000", ASKED, b"1")
 CONFIRM = (b"EVALSHA", SHA, b"10", *KEYS, b"inbox:{application}:confirmed:me", b"me", b"{}", b"9")
 
 
@@ -100,8 +101,23 @@ def test_what_is_granted_is_held_for_a_lease(
 ) -> None:
     assert is_reservation(RESERVE)
     assert not is_confirmation(RESERVE)
-    assert len(list(reserved(RESERVE, [[1]], {HELD: (holder, left_ms)}))) == count
-    assert list(reserved(RESERVE, [[0]], {HELD: (holder, left_ms)})) == []
+    free, held = {HELD: (None, -2)}, {HELD: (holder, left_ms)}
+    assert len(list(reserved(RESERVE, [[1]], free, held))) == count
+
+
+@pytest.mark.parametrize(
+    ("before", "granted", "count"),
+    [(None, 1, 0), (b"me", 1, 0), (None, 0, 1), (b"me", 0, 1), (b"you", 0, 0), (b"you", 1, 1)],
+)
+def test_what_nobody_else_has_is_granted(before: bytes | None, granted: int, count: int) -> None:
+    now = {HELD: (b"me", 30_000)}
+    assert len(list(reserved(RESERVE, [[granted]], {HELD: (before, 1)}, now))) == count
+
+
+def test_a_place_is_named_by_its_table() -> None:
+    words = [b"inbox:{application}:held:a" if word == HELD else word for word in RESERVE]
+    held = {b"inbox:{application}:held:a": (b"me", 30_000)}
+    assert len(list(reserved(words, [[1]], held, held))) == 1
 
 
 @pytest.mark.parametrize(
@@ -124,7 +140,8 @@ def test_only_sessions_that_are_kept_have_downlink_counters_after_a_join() -> No
 
 def left(*keys: Key, is_sure: bool = True) -> list[str]:
     others = [Key(name.decode(), None, value) for name, value in OTHERS.items()]
-    return list(in_the_end([*others, *keys], 60_000, is_sure=is_sure))
+    taken = {"inbox:{application}:numbers": 3}
+    return list(in_the_end([*others, *keys], 60_000, taken, is_sure=is_sure))
 
 
 GOOD = (
@@ -133,6 +150,7 @@ GOOD = (
     Key(f"lns:dev_addr:{ADDRESS}", None, [b"70B3D57ED0000001"]),
     Key(f"{DEVICE}:claim:{ADDRESS}", 86_399_000, []),
     Key(f"{DEVICE}:frame:{ADDRESS}:10:73BA0DD8", 59_000, b"0 lns-a"),
+    Key("inbox:{application}:numbers", None, [b"position", b"3"]),
     Key("inbox:{application}:window", None, [b"a", b"7 1 0"]),
     Key("inbox:{application}:window:order", None, [b"a", b"1"]),
 )
@@ -156,6 +174,7 @@ def test_what_stays_is_what_is_known() -> None:
         Key("inbox:{application}:window:order", None, [b"a", b"1", b"b", b"2"]),
         Key("inbox:{application}:held:window:a", 30_000, b"application:1:1"),
         Key("inbox:{application}:confirmed:application:1:1", 60_000, b"1"),
+        Key("inbox:{application}:numbers", None, [b"position", b"4"]),
         Key("something", None, b""),
         Key("a", None, b"2"),
     ],
