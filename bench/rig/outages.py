@@ -269,6 +269,12 @@ class Outages:
         dev_eui = "" if of is None else of.dev_eui
         self._parts.application.refuse(messages, lns, broker=True, of=dev_eui)
 
+    @needs(Item.VIRTUAL_TIME)
+    async def refuse_logins(self, logins: int, lns: str = LNS) -> None:
+        """Let the broker refuse the next logins of a server; it has to leave, and to come again."""
+        await self.setup.begin()
+        self.setup.server(lns).to_broker.refuse(logins)
+
     @needs(Item.OUTBOX)
     async def release_parked(self, lns: str = LNS) -> None:
         """End a network server, let what it has put aside be sent after all, and start it again.

@@ -334,6 +334,7 @@ class Rig(Expectations):
     keep_acknowledged = verb("outages", Outages.keep_acknowledged)
     limit_outbox = verb("outages", Outages.limit_outbox)
     refuse_messages = verb("outages", Outages.refuse_messages)
+    refuse_logins = verb("outages", Outages.refuse_logins)
     release_parked = verb("outages", Outages.release_parked)
     spoil_store = verb("outages", Outages.spoil_store)
     mend_store = verb("outages", Outages.mend_store)
