@@ -177,6 +177,20 @@ async def test_a_consumer_that_begins_anew_finds_in_its_file_what_has_had_its_ef
     rig.expect_ignored(crashed, by="window", times=2 if at == "ack" else 1)
 
 
+async def test_an_id_is_remembered_however_often_its_consumer_begins_anew(rig):
+    """Also where the one before was of an earlier version, which did not know topics apart."""
+    rig.keep_on_disk()
+    rig.consumer(sequence=False)
+    first = await rig.inject(rig.alpha)
+    for _ in range(3):
+        await rig.wait(seconds(1))
+        await rig.kill_consumer()
+        await rig.start_consumer()
+        await rig.inject(rig.alpha, message_id=first.message_id)
+    rig.expect_effects(first)
+    rig.expect_ignored(first, by="window", times=3)
+
+
 ANYWHERE = pytest.mark.parametrize(
     "where",
     ["in memory", "in a file", pytest.param("in Redis", marks=pytest.mark.requires("redis"))],

@@ -1,11 +1,34 @@
 """What is between a consumer of this process and its store, and what a fault does to that?"""
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, connect
 
 from bench.rig.in_memory.disk_outbox import seize
 from bench.rig.interfaces import Wire
+
+
+def forget_topics(file: Path) -> None:
+    """Write an inbox as an earlier version did, which knew of no id on which topic it was.
+
+    Where two topics have one id, there was no such version.
+    """
+    with closing(connect(file)) as db, db:
+        names = [name for (name,) in db.execute("SELECT name FROM inbox_window")]
+        ids = {name: _without_topic(name) for name in names}
+        if len(set(ids.values())) == len(ids):
+            for name, without in ids.items():
+                db.execute("UPDATE inbox_window SET name = ? WHERE name = ?", (without, name))
+            db.execute("DELETE FROM inbox_number WHERE name = 'has_topics'")
+
+
+def _without_topic(name: str) -> str:
+    """What stands behind bus and channel, each of which has its length before it."""
+    for _ in range(2):
+        length, _, rest = name.partition(":")
+        name = rest[int(length) + 1 :]
+    return name
 
 
 class InboxWire(Wire):

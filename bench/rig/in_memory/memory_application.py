@@ -1,6 +1,7 @@
 """Consumers of this process: how does each message have its effect, and what does it leave?"""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from fcntl import LOCK_SH, flock
@@ -21,7 +22,7 @@ from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_wire import ConsumerWire, Lines, Relay
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.inbox_wire import InboxWire
+from bench.rig.in_memory.inbox_wire import InboxWire, forget_topics
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of
@@ -42,6 +43,7 @@ from lns.store.inbox_store import (
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
 _GONE, _SILENT, _BEFORE_ALL_US = "one that is gone", "one that is silent", 4_234_567
 _DECIDED_WITHIN_US = 40_000_000
+_NOBODY = "the bench"
 CRASHES = ("effect", "commit", "ack")
 
 
@@ -438,6 +440,7 @@ class MemoryApplication(Application):
         self._rooms: dict[str, int] = {}
         self._to_store: dict[str, InboxWire] = {}
         self._consumers: dict[str, MemoryConsumer] = {}
+        self._starts: Counter[str] = Counter()
 
     def new_consumer(self, settings: ConsumerSettings) -> Consumer:
         name = settings.store or settings.name
@@ -518,7 +521,7 @@ class MemoryApplication(Application):
             rmtree(self._folder)
         await self._outboxes.end()
 
-    async def _store(self, name: str, consumer: str = "the bench") -> InboxStore:
+    async def _store(self, name: str, consumer: str = _NOBODY) -> InboxStore:
         """What a consumer that starts has: on a disk, what can be read there."""
         if self._setup.on_redis:
             return await self._in_redis(name, consumer)
@@ -530,6 +533,10 @@ class MemoryApplication(Application):
         if name in self._inboxes:
             await self._inboxes[name].close()
         file = self._folder / name
+        if consumer != _NOBODY:
+            self._starts[name] += 1
+            if self._starts[name] == 2:
+                forget_topics(file)
         opened = self._inboxes[name] = SqliteInboxStore(file, entries_max=self._rooms[name])
         return opened
 
