@@ -14,6 +14,7 @@ import ssl as tls
 from asyncio import BaseEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
 from socket import socket
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -133,6 +134,8 @@ class VirtualTimeLoop(BaseEventLoop):
         self._network = Network(self)
         self.thread_us = 0
         """How long what is done in a thread takes."""
+        self.in_thread: Callable[[], AbstractContextManager[object]] = nullcontext
+        """What it is done in, for who wants it to fail."""
 
     def time(self) -> float:
         return self._now_us / MICROSECONDS
@@ -234,7 +237,8 @@ class VirtualTimeLoop(BaseEventLoop):
 
         def work() -> None:
             try:
-                result = func(*args)
+                with self.in_thread():
+                    result = func(*args)
             except Exception as error:
                 done.set_exception(error)
             else:

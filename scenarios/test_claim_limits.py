@@ -80,6 +80,22 @@ async def test_what_is_too_far_for_all_servers_belongs_to_none(rig, confirmed):
     rig.expect(most, OWNED + LOST, owned="west", lost="east")
 
 
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_what_is_too_far_here_is_measured_from_what_was_heard_elsewhere(rig, beyond):
+    """The greatest gap beyond that is taken, and one more is too far for both."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("ahead", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", f_cnt=10)
+    newer = await hear(rig, device, "east", f_cnt=20)
+    far = await hear(rig, device, "west", f_cnt=20 + 16_384 + beyond)
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(newer, OWNED, owned="east")
+    if beyond:
+        rig.expect(far, TOO_FAR, far="west")
+    else:
+        rig.expect(far, OWNED, owned="west")
+
+
 async def test_what_others_have_carried_on_is_not_too_far(rig):
     """A server that was away for more than MAX_FCNT_GAP frames learns of them from the store.
 
@@ -606,6 +622,22 @@ async def test_a_server_knows_the_counters_of_others_that_it_has_read(rig):
     rig.expect(before, OWNED + LOST, owned="west", lost="east")
     rig.expect(after, OWNED, owned="east")
     rig.expect_answer(after, f_cnt=13)
+
+
+async def test_whoever_answers_next_counts_on_behind_what_was_sent_unasked(rig):
+    """It has heard nothing of that; the store has counted it."""
+    rig.put_on("lns-b", "east")
+    always = rig.provision("listening", f_cnt=10, device_class="C", relaxed_f_cnt=False)
+    before = await hear(rig, always, "west", "east", confirmed=True)
+    for number in range(3):
+        await rig.queue_downlink(always, payload=bytes([number]), port=8)
+    await rig.wait(seconds(20))
+    after = await hear(rig, always, "east", confirmed=True)
+    for number in range(3):
+        rig.expect_downlink(always, bytes([number]), port=8, window="C")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(after, OWNED, owned="east")
+    rig.expect_answer(after, f_cnt=4)
 
 
 async def test_a_device_of_one_server_goes_on_with_its_counter_after_a_restart(rig):

@@ -9,7 +9,7 @@ from functools import wraps
 
 import pytest
 
-from bench.clock import milliseconds
+from bench.clock import milliseconds, seconds
 from scenarios import (
     test_claim_limits,
     test_counter_lives,
@@ -19,8 +19,10 @@ from scenarios import (
     test_several_servers,
     test_slow_store,
 )
+from scenarios.telling import tell
+from scenarios.test_kept_on_disk import NOT_KEPT
 from scenarios.test_several_servers import JOINED_ELSEWHERE
-from scenarios.words import FIRST, LOST, OWNED
+from scenarios.words import FIRST, LOST, OWNED, UNVERIFIED
 
 GROUPS = (
     test_claim_limits,
@@ -65,6 +67,31 @@ for _group in GROUPS:
     for _name, _scenario in vars(_group).items():
         if _name.startswith("test_") and _name.removeprefix("test_") not in LEFT_OUT:
             globals().setdefault(_name, in_redis(_scenario))
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "full")
+async def test_a_redis_that_is_full_is_away(rig):
+    """It refuses whatever would be kept: nobody owns a frame, and no join is accepted."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    join = await rig.craft_join(rig.bravo)
+    await rig.disturb_redis("forget scripts")
+    await rig.disturb_redis("be full")
+    during = await rig.alpha.send(confirmed=True)
+    await tell(rig, join, "west")
+    await rig.wait(seconds(8))
+    await rig.disturb_redis("have room")
+    await tell(rig, join, "west")
+    await rig.wait(seconds(8))
+    after = [await rig.alpha.send(confirmed=True) for _ in range(2)]
+    rig.expect(join, NOT_KEPT + FIRST, unkept="west", first="west")
+    rig.expect(during, UNVERIFIED, unverified="west")
+    for uplink in (before, *after):
+        rig.expect(uplink, OWNED, owned="west")
+        rig.expect_reply(uplink)
 
 
 @pytest.mark.requires("redis")

@@ -58,6 +58,76 @@ async def test_what_had_its_effect_is_confirmed_for_as_long_as_that_takes(rig):
 
 
 @pytest.mark.requires("redis")
+@pytest.mark.fault("store", "full")
+async def test_what_had_its_effect_is_confirmed_when_there_is_room_again(rig):
+    """Redis has it reserved, and takes nothing more by then; what comes meanwhile waits."""
+    rig.keep_in_redis()
+    rig.consumer(keys=True)
+    before = await rig.inject(rig.alpha, number=1)
+    rig.slow_store(milliseconds(1_500), "application")
+    meanwhile = await rig.inject(rig.alpha, message_id="x", number=2, key="x")
+    await rig.wait(milliseconds(1_000))
+    await rig.disturb_redis("be full")
+    behind = await rig.inject(rig.alpha, number=3)
+    await rig.wait(seconds(20))
+    await rig.disturb_redis("have room")
+    await rig.wait(seconds(20))
+    await rig.restore_store("application")
+    await rig.wait(seconds(3))
+    after = await rig.inject(rig.alpha, message_id="x", number=4)
+    for message in (before, meanwhile, behind):
+        rig.expect_effects(message)
+    rig.expect_ignored(after, by="window")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
+async def test_whose_lease_is_over_leaves_alone_what_another_one_has(rig):
+    """Its effect fails long after another consumer has begun with the same message."""
+    rig.keep_in_redis()
+    rig.consumer("slow", store="shared", refuses="x", refusals=1)
+    rig.consumer("other", store="shared")
+    before = await rig.inject(rig.alpha)
+    await rig.wait(seconds(1))
+    for name, ms in (("slow", 1_000), ("other", 350)):
+        rig.slow_store(milliseconds(ms), name)
+    message = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(milliseconds(500))
+    await rig.disturb_redis("let expire")
+    await rig.wait(seconds(10))
+    for name in ("slow", "other"):
+        await rig.restore_store(name)
+    await rig.wait(seconds(5))
+    for one in (before, message):
+        rig.expect_effects(one)
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
+async def test_an_effect_that_outlasts_its_lease_is_counted_once_and_changes_nothing(rig):
+    """Another consumer has it too; what is remembered is what was confirmed first."""
+    rig.keep_in_redis()
+    for name in ("slow", "other"):
+        rig.consumer(name, store="shared", keys=True)
+    before = await rig.inject(rig.alpha, number=1)
+    await rig.wait(seconds(1))
+    for name, ms in (("slow", 1_000), ("other", 350)):
+        rig.slow_store(milliseconds(ms), name)
+    message = await rig.inject(rig.alpha, message_id="x", number=2, key="x")
+    await rig.wait(milliseconds(500))
+    await rig.disturb_redis("let expire")
+    await rig.wait(milliseconds(400))
+    await rig.restore_store("slow")
+    await rig.wait(seconds(5))
+    await rig.restore_store("other")
+    after = await rig.inject(rig.alpha, message_id="x", number=3)
+    await rig.wait(seconds(1))
+    rig.expect_effects(before)
+    rig.expect_effects(message, 2)
+    rig.expect_ignored(after, by="window", times=2)
+
+
+@pytest.mark.requires("redis")
 @pytest.mark.fault("store", "slow")
 @pytest.mark.parametrize("us", [1_900_000, 2_000_000])
 async def test_a_redis_that_answers_within_two_seconds_is_there(rig, us):

@@ -89,17 +89,24 @@ async def test_a_configuration_may_say_the_most_and_the_least(rig, edge):
 
 
 @pytest.mark.fault("lns", "disk full")
-@pytest.mark.parametrize("takes", ["nothing", "the JoinNonce"])
+@pytest.mark.parametrize(
+    "takes", ["nothing", "the JoinNonce", "nothing for good", "the JoinNonce for good"]
+)
 async def test_a_join_that_a_full_disk_did_not_take_is_new_when_it_comes_again(rig, takes):
     """Its DevNonce was used for nothing; nor was a frame heard that could not be kept."""
     rig.keep_on_disk()
     rig.only("west")
     before = await hear(rig, rig.alpha, "west", confirmed=True)
     join = await rig.craft_join(rig.bravo)
-    if takes == "nothing":
-        await rig.fill_disk()
-    else:
-        await rig.fill_store(after=1)
+    match takes:
+        case "nothing":
+            await rig.fill_disk()
+        case "the JoinNonce":
+            await rig.fill_store(after=1)
+        case "nothing for good":
+            await rig.break_writes(1)
+        case _:
+            await rig.break_writes(1, after=1)
     await tell(rig, join, "west")
     await rig.wait(seconds(8))
     await rig.free_disk()
@@ -170,14 +177,38 @@ async def test_a_consumer_that_begins_anew_finds_in_its_file_what_has_had_its_ef
     rig.expect_ignored(crashed, by="window", times=2 if at == "ack" else 1)
 
 
-IN_A_FILE = pytest.mark.parametrize("in_a_file", [False, True], ids=["in memory", "in a file"])
+async def test_an_id_is_remembered_however_often_its_consumer_begins_anew(rig):
+    """Also where the one before was of an earlier version, which did not know topics apart."""
+    rig.keep_on_disk()
+    rig.consumer(sequence=False)
+    first = await rig.inject(rig.alpha)
+    for _ in range(3):
+        await rig.wait(seconds(1))
+        await rig.kill_consumer()
+        await rig.start_consumer()
+        await rig.inject(rig.alpha, message_id=first.message_id)
+    rig.expect_effects(first)
+    rig.expect_ignored(first, by="window", times=3)
 
 
-@IN_A_FILE
-async def test_what_an_inbox_keeps_has_its_time(rig, in_a_file):
+ANYWHERE = pytest.mark.parametrize(
+    "where",
+    ["in memory", "in a file", pytest.param("in Redis", marks=pytest.mark.requires("redis"))],
+)
+
+
+def _keep(rig, where):
+    match where:
+        case "in a file":
+            rig.keep_on_disk()
+        case "in Redis":
+            rig.keep_in_redis()
+
+
+@ANYWHERE
+async def test_what_an_inbox_keeps_has_its_time(rig, where):
     """To the microsecond, though the consumer has begun anew since; and numbers go on."""
-    if in_a_file:
-        rig.keep_on_disk()
+    _keep(rig, where)
     rig.consumer(window=seconds(20), keys=True, retention=seconds(30), retry=0, network=0)
     by_id = await rig.inject(rig.alpha, message_id="x", key="k", number=5)
     by_key = await rig.inject(rig.charlie, message_id="y", key="l", number=7)
@@ -207,12 +238,11 @@ async def test_what_an_inbox_keeps_has_its_time(rig, in_a_file):
         rig.expect_ignored(message, by=by)
 
 
-@IN_A_FILE
+@ANYWHERE
 @pytest.mark.requires("small inbox")
-async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, in_a_file):
+async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, where):
     """Of three ids, keys and numbers the oldest each, which then is new before its time."""
-    if in_a_file:
-        rig.keep_on_disk()
+    _keep(rig, where)
     rig.consumer(keys=True, window=seconds(20), entries_max=2)
     ids = [await rig.inject(rig.alpha, key=key) for key in "klm"]
     await rig.wait(seconds(1))
@@ -236,11 +266,27 @@ async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, in_a_
             rig.expect_ignored(message, by=by)
 
 
-@IN_A_FILE
-async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, in_a_file):
+@ANYWHERE
+@pytest.mark.requires("small inbox")
+async def test_what_fails_takes_no_room_in_mind(rig, where):
+    """Its effect was not had, so it is remembered for nothing, and drives nothing out."""
+    _keep(rig, where)
+    rig.consumer(keys=True, entries_max=2, refuses="x", refusals=3)
+    first = await rig.inject(rig.alpha, key="k", number=1)
+    refused = await rig.inject(rig.charlie, message_id="x", key="x", number=1)
+    await rig.wait(milliseconds(250))
+    await rig.inject(rig.alpha, message_id=first.message_id, number=2)
+    await rig.wait(seconds(3))
+    await rig.inject(rig.alpha, message_id=first.message_id, number=3)
+    for message in (first, refused):
+        rig.expect_effects(message)
+    rig.expect_ignored(first, by="window", times=2)
+
+
+@ANYWHERE
+async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, where):
     """The id that came first comes again when its time is over: those after it go all the same."""
-    if in_a_file:
-        rig.keep_on_disk()
+    _keep(rig, where)
     rig.consumer(window=seconds(20), sequence=False)
     again = await rig.inject(rig.alpha, message_id="x")
     await rig.wait(seconds(1))
@@ -254,11 +300,10 @@ async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, in_a_file
         rig.expect_effects(message)
 
 
-@IN_A_FILE
-async def test_what_is_put_aside_and_comes_again_at_once_waits_no_more(rig, in_a_file):
+@ANYWHERE
+async def test_what_is_put_aside_and_comes_again_at_once_waits_no_more(rig, where):
     """It waited behind the one whose fifth try failed: its own is the first that does not."""
-    if in_a_file:
-        rig.keep_on_disk()
+    _keep(rig, where)
     rig.consumer(refuses="x", refusals=5, sequence=False)
     refused = await rig.inject(rig.alpha, message_id="x")
     await rig.inject(rig.alpha, message_id="x")
@@ -324,6 +369,42 @@ async def test_a_consumer_finds_its_broker_again_and_what_it_did_not_acknowledge
     for message in (*messages, again):
         rig.expect_effects(message)
     rig.expect_ignored(again, by="window")
+
+
+@pytest.mark.fault("consumer", "disk full")
+async def test_what_a_file_does_not_take_for_good_has_its_effect_once(rig):
+    """What a consumer did is taken back when its commit fails: it is done again, and kept then."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True)
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.break_writes(2)
+    messages += [await rig.inject(rig.alpha, number=number) for number in (2, 3)]
+    messages.append(await rig.inject(rig.charlie, number=1))
+    await rig.wait(seconds(3))
+    messages.append(await rig.inject(rig.alpha, number=4))
+    for message in messages:
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
+
+
+@pytest.mark.requires("small inbox", "QoS 0")
+@pytest.mark.fault("consumer", "disk full")
+async def test_what_a_consumer_has_no_room_for_is_brought_again(rig):
+    """As many wait for its disk as may: it begins another connection, until it has the last one."""
+    rig.keep_on_disk()
+    rig.consumer(waiting_max=205)
+    before = await rig.inject(rig.alpha, number=1)
+    await rig.wait(seconds(1))
+    rig.cut_store("application")
+    messages = [await rig.inject(rig.alpha, number=n, qos=0) for n in range(1, 206)]
+    last = await rig.inject(rig.alpha, number=2)
+    await rig.wait(seconds(3))
+    await rig.restore_store("application")
+    await rig.wait(seconds(20))
+    for message in (before, *messages, last):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="sequence", times=0)
 
 
 @pytest.mark.fault("consumer", "disk full")

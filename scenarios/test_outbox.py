@@ -614,6 +614,42 @@ async def test_what_is_refused_outlives_a_crash_whatever_is_acknowledged_beside_
         expect_in_order(rig, uplinks)
 
 
+@pytest.mark.fault("broker", "login refused")
+@pytest.mark.requires("virtual time")
+async def test_a_broker_that_refuses_the_login_is_left_and_sought_again(rig):
+    """It is told nothing then; some time it may let the server in."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await delivered(rig)]
+    await rig.refuse_logins(3)
+    await rig.stop_broker()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.start_broker()
+    await rig.wait(seconds(30))
+    uplinks.append(await delivered(rig))
+    expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+async def test_a_thousand_that_are_refused_hold_up_nobody_else(rig):
+    """However many of a device wait, in whatever order they came: the others go as they come."""
+    rig.only("west")
+    others = [await rig.charlie.send(confirmed=True)]
+    await rig.refuse_messages(9, of=rig.alpha)
+    for _ in range(1_010):
+        await rig.say(rig.told(await rig.craft(rig.alpha), by="west"), by="west")
+        await rig.wait(milliseconds(10))
+    others += [await rig.charlie.send(confirmed=True) for _ in range(2)]
+    await rig.until_published(others[-1])
+    await rig.wait(minutes(4))
+    last = await rig.alpha.send(confirmed=True)
+    await rig.until_published(last)
+    for uplink in (*others, last):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
 @pytest.mark.fault("broker", "away")
 @pytest.mark.requires("virtual time")
 async def test_a_broker_that_comes_and_goes_is_found_again_at_once(rig):

@@ -35,6 +35,26 @@ async def test_what_a_full_disk_does_not_forget_is_sent_once(rig, confirmed):
 
 
 @pytest.mark.fault("broker", "disk full")
+async def test_what_fails_at_its_commit_was_neither_promised_nor_forgotten(rig, confirmed):
+    """A message that is not kept was not heard; one that is not removed is not sent again."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await delivered(rig, confirmed=confirmed)]
+    await rig.wait(seconds(1))
+    await rig.break_writes(1)
+    refused = await rig.alpha.send(confirmed=confirmed)
+    uplinks.append(await delivered(rig, confirmed=confirmed))
+    await rig.wait(seconds(1))
+    await rig.break_writes(2, after=1)
+    uplinks.append(await delivered(rig, confirmed=confirmed))
+    await rig.wait(seconds(4))
+    uplinks.append(await delivered(rig, confirmed=confirmed))
+    expect_in_order(rig, uplinks)
+    rig.expect(refused, REFUSED, refused="west")
+    rig.expect_on_air(refused)
+
+
+@pytest.mark.fault("broker", "disk full")
 async def test_what_a_full_disk_does_not_put_aside_is_put_aside_later(rig):
     """It waits for too long all the same: nobody is sent it before a person lets it go."""
     rig.consumer()

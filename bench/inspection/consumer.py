@@ -117,7 +117,8 @@ class Rules:
     """The settings of a consumer; times in µs. `window_us` None: ids are not compared.
 
     `oldest_us` says when the oldest message was sent that nobody has consumed, where it is asked.
-    Where effects are somebody else's (`is_relayed`), no line of them is looked for.
+    Where effects are somebody else's (`is_relayed`), no line of them is looked for. Where leases
+    have ended before their time (`may_overrun`), another consumer may have had the same effect.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Rules:
     late_us: int
     oldest_us: Callable[[], int | None] | None = None
     is_relayed: bool = False
+    may_overrun: bool = False
 
     def cut_off_us(self, now_us: int) -> int:
         """What was consumed before may be consumed again, as nobody sends it any more."""
@@ -186,6 +188,10 @@ class ConsumerBooks:
         self._unavailable_us.pop(consumer, None)
         for failure in [key for key in self._failures if key[0] == consumer]:
             del self._failures[failure]  # the tries are counted anew
+
+    def gone_back(self, consumer: str, topic: str) -> None:
+        """A consumer has no room for the message that it was brought last: it comes again."""
+        self._brought[consumer, topic].pop()
 
     def opened(self, window_us: int | None, *, checks: bool) -> None:
         """A consumer begins: all that share its store compare ids for as long as it does."""
@@ -245,18 +251,20 @@ class ConsumerBooks:
         by = self._recognised(rules, said, now_us)
         if kind == "inbox.ignored":
             yield from self._ignored(rules, said, by, name)
+        elif by is not None and rules.may_overrun:
+            self.counts["overruns"] += 1
         elif by is not None:
             yield f"{name}: expected ignored by {by[0]} of {by[1]}, observed {kind}"
         if kind == "inbox.parked":
             yield from self._put_aside(rules, {**said, "parked_us": now_us, "body": body}, name)
         if kind == "inbox.accepted":
-            yield from self._accepted(rules, said, now_us, name)
+            yield from self._accepted(
+                rules, said, now_us, name, is_first=by is None or not rules.may_overrun
+            )
             if not rules.is_relayed:
                 yield from self._effect(rules, said, body, name)
-        if len(self._ids) >= (self.entries_max or inf):
-            window_us = rules.window_us or 0
-            known = self._ids.items()
-            self._ids = {name: mark for name, mark in known if now_us - mark[0] < window_us}
+        if not self.has_gaps:
+            self._let_go(rules, now_us)
 
     def _next(self, where: tuple[str, object], said: Said) -> Brought | None:
         """Which message a decision is on: the first of its topic, or the first of one QoS."""
@@ -367,7 +375,9 @@ class ConsumerBooks:
             observed = f"{told(said['tries'])}: {told(said['reason'])}"
             yield f"{name}: expected parked after {failures} tries, observed {observed}"
 
-    def _accepted(self, rules: Rules, said: Said, now_us: int, name: str) -> Iterator[str]:
+    def _accepted(
+        self, rules: Rules, said: Said, now_us: int, name: str, *, is_first: bool
+    ) -> Iterator[str]:
         due, position = self.positions + 1, said["position"]
         assert isinstance(position, int), "the inbox counts"
         if position != due and not (self.has_gaps and position > due):
@@ -376,6 +386,10 @@ class ConsumerBooks:
         mark = now_us, self.positions
         self._failures.pop((rules.name, said["channel"], said["message_id"]), None)
         self._parked.pop(_identity(said), None)
+        if not is_first:
+            return
+        if self.has_gaps:  # what is over leaves before anything is driven out
+            self._let_go(rules, now_us)
         if rules.window_us is not None:
             self._remember(self._ids, _id(rules, said), mark)
         if rules.keys and said.get("key") is not None:
@@ -383,6 +397,12 @@ class ConsumerBooks:
         number = said.get("sequence_number")
         if isinstance(number, int):
             self._remember(self._numbers, said["stream"], (number, self.positions))
+
+    def _let_go(self, rules: Rules, now_us: int) -> None:
+        if len(self._ids) >= (self.entries_max or inf):
+            window_us = rules.window_us or 0
+            known = self._ids.items()
+            self._ids = {name: mark for name, mark in known if now_us - mark[0] < window_us}
 
     def _remember(self, marks: dict[T, tuple[int, int]], name: T, mark: tuple[int, int]) -> None:
         """What was remembered longest leaves when there is no room, and is counted."""

@@ -74,7 +74,7 @@ class CaseSetup:
         self.retention_us = retention_us
         self.entries_max = 1_000_000
         self.on_outage = OnOutage.OPEN
-        self.on_disk = self.on_redis = False
+        self.on_disk = self.on_redis = self.breaks_writes = self.ends_leases = False
         self.door: DoorRules | None = None
         self.retimed = retimed
         self.devices: dict[str, CaseDevice] = {}

@@ -39,6 +39,7 @@ class ConsumerSettings:
     refusals: int | None = None
     entries_max: int | None = None
     republishes: int = 0
+    waiting_max: int | None = None
 
     @property
     def are_allowed(self) -> bool:

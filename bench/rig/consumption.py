@@ -57,6 +57,7 @@ class Consumption:
         refusals: int | None = None,
         entries_max: int | None = None,
         republishes: int = 0,
+        waiting_max: int | None = None,
     ) -> None:
         """Let a consumer take every message, with these detectors; before the first act.
 
@@ -68,6 +69,7 @@ class Consumption:
         The effect of messages whose id begins with `refuses` fails, however often it is tried, or
         the first `refusals` times. It remembers `entries_max` of each kind, a million by default.
         It `republishes` each message on another topic; so many wait there at most, and in its file.
+        At most `waiting_max` wait for a decision; the broker has to bring the others again.
         """
         self.setup.before_start(f"consumer {name!r}")
         settings = ConsumerSettings(
@@ -87,8 +89,9 @@ class Consumption:
             refusals=refusals,
             entries_max=entries_max,
             republishes=republishes,
+            waiting_max=waiting_max,
         )
-        if entries_max is not None:
+        if entries_max is not None or waiting_max is not None:
             self.must_have("small inbox")
         if republishes:
             self.must_have("relay")

@@ -258,6 +258,10 @@ class Wire(Protocol):
         """Let what the server says wait, until `restore`."""
         return None
 
+    def refuse(self, logins: int) -> None:
+        """Let the next logins be refused at the other end."""
+        return None
+
     async def restore(self) -> None:
         """Let everything pass at once again."""
         return None

@@ -6,6 +6,7 @@ from typing import Any
 from bench.clock import VirtualTimeLoop
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
+from bench.rig.in_memory.disk_outbox import BrokenWrites
 from bench.rig.interfaces import (
     CaseStation,
     Parts,
@@ -160,10 +161,12 @@ class Outages:
     async def disturb_redis(self, how: str) -> None:
         """Let the Redis of a case "fail over", or "forget scripts" while connections stay.
 
-        Or "let expire": what it would forget some day, it forgets now.
+        Or "let expire": what it would forget some day, it forgets now. Or "be full", until it is to
+        "have room": what it has it tells, and takes nothing more.
         """
         await self.setup.begin()
         self.setup.case.fault("store", how)
+        self.setup.ends_leases |= how == "let expire"
         self._parts.store.disturb(how)
 
     @needs(Item.WIRES)
@@ -217,6 +220,19 @@ class Outages:
         kind = "fault.begin" if us else "fault.end"
         self.setup.case.fault("store", "slow disk", kind, after_us=us)
 
+    @needs(Item.VIRTUAL_TIME)
+    async def break_writes(self, writes: int, *, after: int = 0) -> None:
+        """Let writes to any disk fail when they are to be there for good, `after` so many others.
+
+        Until then they look as if all were well.
+        """
+        await self.setup.begin()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        loop.in_thread = BrokenWrites(writes, after).in_thread
+        self.setup.breaks_writes = True
+        self.setup.case.fault("store", "broken writes", writes=writes, after=after)
+
     async def free_disk(self, lns: str = LNS) -> None:
         """Undo `fill_disk`, `break_disk` and `fill_store`."""
         self.setup.server(lns).free_disk()
@@ -252,6 +268,12 @@ class Outages:
         await self.setup.begin()
         dev_eui = "" if of is None else of.dev_eui
         self._parts.application.refuse(messages, lns, broker=True, of=dev_eui)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def refuse_logins(self, logins: int, lns: str = LNS) -> None:
+        """Let the broker refuse the next logins of a server; it has to leave, and to come again."""
+        await self.setup.begin()
+        self.setup.server(lns).to_broker.refuse(logins)
 
     @needs(Item.OUTBOX)
     async def release_parked(self, lns: str = LNS) -> None:

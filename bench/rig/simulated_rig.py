@@ -37,6 +37,7 @@ from bench.rig.virtual_air import MemoryStations, firmware_of
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
+from bench.verdict.owner import Found
 from bench.virtual.device import Asked, ClassARadio, VirtualDevice
 from bench.virtual.lorawan.air_interface import Session as DeviceSession
 from lns.clock import StoreUnavailable, now_us
@@ -510,7 +511,8 @@ class CaseStore(Store):
     capabilities = frozenset({"own store"}) | ({"redis"} if there_is_one() else set())
 
     def __init__(self, setup: CaseSetup, *, has_claims: bool) -> None:
-        self.shared = SharedStore(retention_us=setup.retention_us)
+        self._setup = setup
+        self.shared = SharedStore(retention_us=setup.retention_us, found=self._find)
         if has_claims:
             self.shared.begin_claims()
 
@@ -525,7 +527,8 @@ class CaseStore(Store):
 
     def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
         if self.shared.redis is not None:
-            return []
+            undisturbed = all(event["kind"] != "fault.begin" for event in self._setup.case.events)
+            self.shared.redis.look_at_the_end(is_sure=undisturbed)
         disk = self.shared.disk
         if disk is not None:
             disk.open()
@@ -533,6 +536,9 @@ class CaseStore(Store):
         if disk is not None:
             disk.end()
         return found
+
+    def _find(self, text: str) -> None:
+        self._setup.case.find(Found(rule="store", text=f"Redis: {text}", t_us=now_us()))
 
     async def restart(self, *, empty: bool) -> None:
         if self.shared.redis is not None:

@@ -22,6 +22,7 @@ _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _USER_PROPERTY = 0x26
 _NOT_AUTHORIZED, _QUOTA_EXCEEDED = 0x87, 0x97
+_MOMENT_US = 100_000
 _SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
 _OF_CONNECT = {_SESSION_EXPIRY: 4, _RECEIVE_MAXIMUM: 2, _PACKET_MAXIMUM: 4}
 """The octets of what a client may say of itself when it connects."""
@@ -163,6 +164,7 @@ class Client:
         self._brought: deque[int] = deque()
         self._to_say = bytearray()
         self.answered_us: int | None = None
+        self.refused_us: int | None = None
         self.login = Login("", True, 0)
         self.filters: dict[str, int] = {}
 
@@ -222,6 +224,7 @@ class Client:
             self._broker.without_a_word += bool(self._name)
             return self._broker.goodbye(self)
         self._said += octets
+        self._broker.look_at_refused(self)
         try:
             said = list(packets(self._said))
             # All of it was sent before anything of it is answered.
@@ -236,6 +239,8 @@ class Client:
         match kind:
             case _ if (kind == _CONNECT) is bool(self._name):
                 raise Violation("CONNECT is the first packet, and comes once")
+            case _ if self.refused_us is not None and kind != _DISCONNECT:
+                raise Violation("something is said after a login that was refused")
             case 1:
                 self._connect(_Reader(body))
             case 3:
@@ -280,6 +285,12 @@ class Client:
             user,
             password,
         )
+        if self._broker.login_refusals:
+            self._broker.login_refusals -= 1
+            self.refused_us = now_us()
+            self._say(_CONNACK << 4, bytes([0, _NOT_AUTHORIZED, 0]))
+            self.answered_us = None
+            return
         known = self._broker.came(self)
         limit = bytes([_RECEIVE_MAXIMUM]) + self._broker.receive_max.to_bytes(2, "big")
         self._say(_CONNACK << 4, bytes([known, 0, len(limit)]) + limit)
@@ -376,6 +387,7 @@ class MqttBroker:
     message; `full_us`: when last so many did, `deaf_us`: when it last was deaf. `well_since_us`:
     since when a client is here and is served. `deserted`: how often one has left or has waited for
     less than `patience_us`; `connections`: how many there were, `lost_us`: when the latest ended.
+    `login_refusals`: so many of the next logins are refused; who is refused has to leave at once.
     """
 
     def __init__(
@@ -384,7 +396,7 @@ class MqttBroker:
         self.path = path
         self.wrong = wrong
         self.is_mute = False
-        self.refusals = 0
+        self.refusals = self.login_refusals = 0
         self.refusals_on: Counter[str] = Counter()
         self.refused: Callable[[str], None] = lambda topic: None
         self.crowded: Callable[[str], None] = lambda topic: None
@@ -494,12 +506,22 @@ class MqttBroker:
         if client in self._clients:
             del self._clients[client]
             self._look_at_login(client)
+            self.look_at_refused(client)
             client.leave()
             if client.login.session_s:
                 self._sessions[client.login.client] = client.filters
             self.left_by(client)
             self.lost_us = now_us()
             self.well_since_us = self.well_since_us if self._clients else None
+
+    def look_at_refused(self, client: Client) -> None:
+        """Who was refused leaves."""
+        refused_us = client.refused_us
+        if refused_us is not None and (stayed_us := now_us() - refused_us) > _MOMENT_US:
+            self.wrong(
+                f"{client.login.client}: expected it leaves when its login is refused, observed"
+                f" {stayed_us} us later"
+            )
 
     def _look_at_login(self, client: Client) -> None:
         """Nobody waits for long until a broker answers that says nothing."""

@@ -269,8 +269,8 @@ class HeldSubscription(Subscription):
 
     def renew(self, why: str) -> None:
         """Begin again with another connection: what is not acknowledged comes once more."""
-        if self._wire is not None:
-            self._wire.lose(why)
+        if self._held is not None:  # a broker brings some before it has granted anything
+            self._held.renew(why)
 
     def _taker(self, wire: MqttSession) -> Callable[[Client, Any, MQTTMessage], None]:
         held = self._held = _Held(wire, self._held_max)
@@ -341,6 +341,10 @@ class _Held:
         self._order.append(_PASSES)
         self._passing.append((mid, then))
         self._let_go()
+
+    def renew(self, why: str) -> None:
+        """Give the connection up, and with it what it has brought."""
+        self._wire.lose(why)
 
     def stop_listening(self) -> None:
         """Read nothing more."""

@@ -378,6 +378,10 @@ class OutboxWire(Wire):
             self._broker.be_deaf()
         self._outboxes.take_away(self._lns, "hold")
 
+    def refuse(self, logins: int) -> None:
+        self._broker.login_refusals += logins
+        self._outboxes.note("login refused", lns=self._lns, logins=logins)
+
     def cut(self) -> None:
         self._broker.go()
         self._outboxes.take_away(self._lns, "cut")

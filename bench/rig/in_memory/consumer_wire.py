@@ -14,7 +14,9 @@ from sqlite3 import Connection, connect
 
 from bench.capture import Record
 from bench.chance import stream
+from bench.clock import pause
 from bench.inspection.consumer import ConsumerBooks, refusal
+from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
 from bench.rig.in_memory.disk_outbox import seize
@@ -43,6 +45,7 @@ _AT_LEAST_ONCE, _NOTHING_RETAINED = 1, 2 << 4
 """Options of a subscription (MQTT 5.0, 3.8.3.1): QoS 1, with what is retained or not."""
 _ASKED = {_TOPIC: _AT_LEAST_ONCE | _NOTHING_RETAINED, TOPIC: _AT_LEAST_ONCE}
 _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
+_TOO_LATE, _A_MOMENT_US = "lorawan/bench/late/up", 1_000
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
 
@@ -74,7 +77,8 @@ class ConsumerWire:
         self._on_the_way: dict[int, Callable[[], None]] = {}
         self._held: deque[list[bool]] = deque()
         self._subscription: HeldSubscription | None = None
-        self._is_asked = self._stays = self._is_left_behind = False
+        self._is_asked = self._stays = self._is_left_behind = self._is_over = False
+        self._renewals = 0
         self._forget()
 
     @asynccontextmanager
@@ -97,6 +101,20 @@ class ConsumerWire:
             self._is_asked = True
             subscription.ask()
 
+    def renew(self, why: str) -> None:
+        """Let the consumer begin another connection: it has no room for what it is brought."""
+        assert self._subscription is not None
+        self._renewals += 1
+        self._subscription.renew(why)
+
+    async def fall_silent(self) -> None:
+        """Let a consumer that is about to end take nothing more, whatever it is brought."""
+        if self._subscription is not None and self._client is not None:
+            self._subscription.stop_listening()
+            self._is_over = True
+            self._client.bring(_TOO_LATE, b"{}", {}, _AT_LEAST_ONCE)
+            await pause(_A_MOMENT_US)
+
     def cut(self) -> None:
         """The consumer is gone, or its connection: nothing more of it is heard."""
         self._broker.hang_up()
@@ -110,7 +128,7 @@ class ConsumerWire:
 
     def end(self) -> None:
         """The case is over, and the consumer has said goodbye."""
-        if self._broker.without_a_word:
+        if self._broker.without_a_word > self._renewals:
             self._wrong("a goodbye", "none")
         if self._told != self._done:
             self._wrong(f"{self._done} acknowledged", self._told)
@@ -170,6 +188,8 @@ class ConsumerWire:
 
     def _hold(self, delivery: Delivery) -> Delivery:
         """A message is with the consumer, until it acknowledges it and all that came before."""
+        if self._is_over:
+            self._wrong("nothing taken by a consumer that ends", delivery.topic)
         if not delivery.qos:
             return delivery
         held = [True]
@@ -227,7 +247,7 @@ class Lines:
         self,
         settings: ConsumerSettings,
         folder: Path,
-        record: Record,
+        setup: CaseSetup,
         crashes: Callable[[str], None],
         books: ConsumerBooks,
         found: Callable[[str], None],
@@ -237,7 +257,7 @@ class Lines:
         self._name = settings.name
         self._books = books
         self._found = found
-        self._record = record
+        self._setup = setup
         self._crashes = crashes
         self._refuses = settings.refuses
         self._refusals = settings.refusals
@@ -294,7 +314,7 @@ class Lines:
         """Keep the lines or none of them."""
         self._lines.end(kept=kept)
         if self._had and not kept:
-            self._found(f"{self._name}: {self._had} effects were had and are not kept")
+            self._take_back()
         if self.room is not None:
             self.room -= self._had
         self._had = 0
@@ -311,7 +331,14 @@ class Lines:
             self._books.had(self._name, line)
             fields = {"consumer": self._name, "channel": line.get("channel", "")}
             fields |= {"message_id": line.get("messageId", ""), "position": line.get("position")}
-            self._record("application", "application.effect", fields)
+            self._setup.record("application", "application.effect", fields)
+
+    def _take_back(self) -> None:
+        """None of the lines stays, as what belongs to them could not be written."""
+        if not self._setup.breaks_writes:
+            self._found(f"{self._name}: {self._had} effects were had and are not kept")
+        self._books.unavailable(self._name, now_us())
+        self._look("that are taken back")
 
     def look_at_the_end(self) -> None:
         """Nothing has become of the file but what was told."""
@@ -425,6 +452,28 @@ class Relay:
 
     def _wrong(self, due: object, observed: object) -> None:
         self._found(f"{self._name}: published once more: expected {due}, observed {observed}")
+
+
+def forget_topics(file: Path) -> None:
+    """Write an inbox as an earlier version did, which knew of no id on which topic it was.
+
+    Where two topics have one id, there was no such version.
+    """
+    with closing(connect(file)) as db, db:
+        names = [name for (name,) in db.execute("SELECT name FROM inbox_window")]
+        ids = {name: _without_topic(name) for name in names}
+        if len(set(ids.values())) == len(ids):
+            for name, without in ids.items():
+                db.execute("UPDATE inbox_window SET name = ? WHERE name = ?", (without, name))
+            db.execute("DELETE FROM inbox_number WHERE name = 'has_topics'")
+
+
+def _without_topic(name: str) -> str:
+    """What stands behind bus and channel, each of which has its length before it."""
+    for _ in range(2):
+        length, _, rest = name.partition(":")
+        name = rest[int(length) + 1 :]
+    return name
 
 
 class InboxWire(Wire):

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+import resource
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
-from sqlite3 import Connection, OperationalError, connect
+from sqlite3 import Connection, DatabaseError, OperationalError, connect
 from tempfile import mkdtemp
 
 from bench.chance import stream
@@ -36,6 +37,7 @@ _TELL_US = 10_000_000
 _KEEP_ALIVE_S, _PACKET_BYTES_MAX = 30, 65_536
 _WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
 _SENT_WITHIN_US, _DRAIN_US = 100_000, 1_000_000
+_WAITS_MIN = 3  # by chance they are hardly alike
 _LATER_TABLES, _LATER_COLUMNS = ("parked",), ("remove_duplicates_key", "since_us")
 """What the first outboxes did not have."""
 _REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a second
@@ -55,6 +57,33 @@ def seize(file: Path) -> Connection:
     seized = connect(file, isolation_level=None)
     seized.execute("BEGIN IMMEDIATE")
     return seized
+
+
+class BrokenWrites:
+    """So many writes of SQLite fail at their commit: no file of this process may grow by then.
+
+    Before them `after` others succeed.
+    """
+
+    def __init__(self, left: int, after: int) -> None:
+        self._left = left
+        self._after = after
+
+    @contextmanager
+    def in_thread(self) -> Iterator[None]:
+        if self._after or not self._left:
+            yield
+            self._after = max(0, self._after - 1)
+            return
+        limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+        try:
+            yield
+        except DatabaseError:
+            self._left -= 1
+            raise
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
 
 
 class _Killed(Exception):
@@ -87,6 +116,8 @@ class DiskOutbox:
         self._waiting = 0
         # Of what waits, by its id: since when, and since when here.
         self._since: dict[str, tuple[datetime, int]] = {}
+        self._topics: dict[str, str] = {}
+        self._sent: set[str] = set()  # topics of which a message is on its way
         self._answered_us: dict[str, int] = {}
         self._put_aside: dict[str, int] = {}
         self._troubled: set[str] = set()
@@ -95,6 +126,7 @@ class DiskOutbox:
         self._came_us = 0
         self._lost_us: int | None = None
         self._in_vain, self._was_useful = 0, False
+        self._waits: list[tuple[int, int]] = []  # in vain; waited for, and at most
         self._known: set[str] = set()
         self._parked: set[str] = set()
         self._released: dict[str, datetime] = {}
@@ -164,6 +196,7 @@ class DiskOutbox:
         if self.broker.without_a_word > curt:
             self._wrong("in the end: expected a goodbye to the broker, observed none")
         self._look_at_file()
+        self._look_at_chance()
         self.broker.go()
         rmtree(self._folder)
 
@@ -178,6 +211,7 @@ class DiskOutbox:
             self._waiting -= 1
             raise
         self._since[message.message_id] = message.received_at, now_us()
+        self._topics[message.message_id] = message.topic
         if self.breaks_after:
             self.breaks_after -= 1
             if self.breaks_after == 0:
@@ -268,6 +302,7 @@ class DiskOutbox:
         self._waiting -= 1
         self._since.pop(event.message_id, None)
         self._answered_us[event.topic] = now_us()
+        self._sent.discard(event.topic)
         # Those that are put aside together are told with how many wait in the end.
         if isinstance(event, Acknowledged) and event.waiting != self._waiting:
             self._wrong(
@@ -297,7 +332,9 @@ class DiskOutbox:
             self._wrong(f"expected {due}, observed {client.login}")
         least_us = min(_WAIT_US << max(0, self._in_vain - 1), _WAIT_MAX_US) // 2
         if self._lost_us is not None and self.broker.deaf_us < self._came_us:
-            if (waited_us := now_us() - self._lost_us) < least_us:
+            waited_us = now_us() - self._lost_us
+            self._waits.append((waited_us, 2 * least_us))
+            if waited_us < least_us:
                 self._wrong(
                     f"after {self._in_vain} connections in vain: expected {least_us} us at least"
                     f" until the next, observed {waited_us}"
@@ -328,6 +365,7 @@ class DiskOutbox:
         self._look_at_order(message.topic, body.get("sequenceNumber"))
         self._look_at_wait(message.topic)
         self._look_at_haste(message.topic, str(body.get("messageId")))
+        self._look_at_turn(message.topic, str(body.get("messageId")))
         self._refused.pop(message.topic, None)
         if (message.topic, body.get("sequenceNumber")) in self._gone_us:
             self._wrong(f"{body.get('messageId')} was acknowledged, and is sent again")
@@ -339,6 +377,7 @@ class DiskOutbox:
         if self._connections != self.broker.connections:
             self._connections = self.broker.connections
             self._newest.clear()
+            self._sent.clear()
             self._take_back()
         newest = self._newest.setdefault(topic, 0)
         if isinstance(number, int):
@@ -366,6 +405,19 @@ class DiskOutbox:
         if message_id not in self._known and waited_us > _SENT_WITHIN_US:
             self._wrong(f"{message_id} may be sent, and waits for {waited_us} us")
 
+    def _look_at_turn(self, topic: str, message_id: str) -> None:
+        """Of several topics that may send, the one goes whose message has waited longest."""
+        came_us = max(self._came_us, self._freed_us + _REMOVED_US)
+        busy = self._sent | self._troubled | {topic}
+        for other_id, (_, since_us) in self._since.items():
+            if other_id == message_id:
+                break
+            other = self._topics[other_id]
+            free_us = max(came_us, since_us, self._answered_us.get(other, 0))
+            if other not in busy and free_us < now_us():
+                self._wrong(f"{other_id} may be sent before {message_id}")
+        self._sent.add(topic)
+
     @property
     def _due_at_once_us(self) -> int | None:
         """When the only message that waits is acknowledged, if that is while its server ends."""
@@ -379,6 +431,12 @@ class DiskOutbox:
     def _is_stuck(self) -> bool:
         return self._full is not None or self.breaks_after == 0
 
+    def _look_at_chance(self) -> None:
+        """Half of each wait is chance, so that not all servers come at once."""
+        shares = {1000 * waited_us // most_us for waited_us, most_us in self._waits}
+        if len(self._waits) >= _WAITS_MIN and len(shares) == 1:
+            self._wrong(f"waits: expected half of each is chance, observed {self._waits}")
+
     def _look_at_file(self) -> None:
         """What the broker has is in the file no more, and the rest is."""
         if not self._is_stuck and not self._keep_us and self._file.exists():
@@ -391,14 +449,24 @@ class DiskOutbox:
             return
         state, ids = state_of(self._file), list(self._since)
         files = self._file, self._file.with_name(self._file.name + "-wal")
-        seen: list[object] = [state.file_bytes, sum(one.waiting for one in state.streams)]
+        rows = _rows(self._file)
+        of_topic: dict[str, list[int]] = {}
+        for _, topic, number, _ in rows:
+            of_topic.setdefault(topic, []).append(number)
+        named = [one and (one.message_id, one.topic, one.sequence_number)
+                 for one in (state.oldest, state.newest)]  # fmt: skip
+        ends = {one.topic: (one.waiting, one.first, one.last) for one in state.streams
+                if one.waiting}  # fmt: skip
+        seen: list[object] = [state.file_bytes, state.waiting, state.body_bytes, named, ends]
         due: list[object] = [sum(file.stat().st_size for file in files if file.exists())]
-        due += [state.waiting]
-        if state.waiting == len(ids):  # else the broker has what is not removed yet
-            seen += [one and one.message_id for one in (state.oldest, state.newest)]
-            due += [ids[0], ids[-1]] if ids else [None, None]
+        due += [len(rows), sum(octets for *_, octets in rows)]
+        due += [[rows[0][:3], rows[-1][:3]] if rows else [None, None]]
+        due += [{topic: (len(of), min(of), max(of)) for topic, of in of_topic.items()}]
         if seen != due:
             self._wrong(f"octets, messages, oldest, newest: expected {due}, observed {seen}")
+        # Else the broker has what is not removed yet.
+        if len(rows) == len(ids) and [row[0] for row in rows] != ids:
+            self._wrong(f"in the file: expected {ids}, observed {[row[0] for row in rows]}")
         for one in state.streams:
             first, last = one.first or 1, one.last or one.numbered
             if not first <= last <= one.numbered:
@@ -515,6 +583,14 @@ def _age(file: Path, version: int) -> None:
                 " CAST(json_remove(CAST(body AS TEXT), '$.removeDuplicatesKey') AS BLOB)"
             )
         db.execute(f"PRAGMA user_version = {version}")
+
+
+def _rows(file: Path) -> list[tuple[str, str, int, int]]:
+    """What waits in an outbox, in order: id, topic, number and octets of each."""
+    with closing(connect(file)) as db:
+        return db.execute(
+            "SELECT message_id, topic, sequence_number, length(body) FROM message ORDER BY position"
+        ).fetchall()
 
 
 def _is_held(db: Connection) -> bool:

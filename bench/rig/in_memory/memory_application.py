@@ -1,6 +1,7 @@
 """Consumers of this process: how does each message have its effect, and what does it leave?"""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from fcntl import LOCK_SH, flock
@@ -19,7 +20,7 @@ from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
-from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay
+from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay, forget_topics
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
@@ -28,7 +29,8 @@ from lns.clock import now_us
 from lns.delivery import ConfigurationError
 from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, topic_of
 from lns.delivery.effect import EffectUnavailable, Republishing
-from lns.delivery.inbox import Event, Figures, Inbox, figures_of
+from lns.delivery.inbox import WAITING_MAX, Event, Figures, Inbox, figures_of
+from lns.delivery.incoming import InboxFull
 from lns.store.inbox_store import (
     ENTRIES_MAX,
     InboxStore,
@@ -40,6 +42,7 @@ from lns.store.inbox_store import (
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
 _GONE, _SILENT, _BEFORE_ALL_US = "one that is gone", "one that is silent", 4_234_567
 _DECIDED_WITHIN_US = 40_000_000
+_NOBODY = "the bench"
 CRASHES = ("effect", "commit", "ack")
 
 
@@ -81,7 +84,7 @@ class MemoryConsumer(Consumer):
         if self._lines is None:
             self._folder = new_folder("consumer")
             self._lines = Lines(
-                self.settings, self._folder, self._setup.record, self._crashes, self._books,
+                self.settings, self._folder, self._setup, self._crashes, self._books,
                 lambda text: self._find([text]), self._note_oldest,
             )  # fmt: skip
             if self._setup.on_disk:
@@ -108,6 +111,7 @@ class MemoryConsumer(Consumer):
         inbox = Inbox(
             store, relayed or self._lines, self.settings.detectors(self._oldest_said_us),
             on_event=self._tell, utc_us=self._utc_us,
+            waiting_max=self.settings.waiting_max or WAITING_MAX,
         )  # fmt: skip
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = self._setup.tasks.create_task(self._run(inbox, relayed, begun))
@@ -175,6 +179,7 @@ class MemoryConsumer(Consumer):
         if self.wire is None:
             await self.kill()
         else:
+            await self.wire.fall_silent()
             await self._stop()
             self.wire.end()
         if self.relay is not None:
@@ -294,9 +299,17 @@ class MemoryConsumer(Consumer):
 
         try:
             inbox.offer(topic, payload, properties, qos, keep)
+        except InboxFull as full:
+            assert self.wire is not None, "only a broker on a wire brings it again"
+            if inbox.waiting < (self.settings.waiting_max or WAITING_MAX):
+                self._find([f"{self.settings.name}: no room, and {inbox.waiting} messages wait"])
+            self._books.gone_back(self.settings.name, topic)
+            self.wire.renew(str(full))
         except Exception as error:
             if not ended.done():
                 ended.set_exception(error)
+        if inbox.waiting > (self.settings.waiting_max or WAITING_MAX):
+            self._find([f"{self.settings.name}: {inbox.waiting} messages wait, more than may"])
 
     def _crashes(self, at: str) -> None:
         if at == self._crash_at:
@@ -321,7 +334,7 @@ class MemoryConsumer(Consumer):
         return Rules(
             of.name, window_us, of.partitioned, of.sequence, of.keys, of.retention_us,
             of.retry_us + of.network_us, self._oldest_us if of.knows_oldest else None,
-            is_relayed=of.republishes > 0,
+            is_relayed=of.republishes > 0, may_overrun=self._setup.ends_leases,
         )  # fmt: skip
 
     def _oldest_us(self) -> int | None:
@@ -426,6 +439,7 @@ class MemoryApplication(Application):
         self._rooms: dict[str, int] = {}
         self._to_store: dict[str, InboxWire] = {}
         self._consumers: dict[str, MemoryConsumer] = {}
+        self._starts: Counter[str] = Counter()
 
     def new_consumer(self, settings: ConsumerSettings) -> Consumer:
         name = settings.store or settings.name
@@ -506,7 +520,7 @@ class MemoryApplication(Application):
             rmtree(self._folder)
         await self._outboxes.end()
 
-    async def _store(self, name: str, consumer: str = "the bench") -> InboxStore:
+    async def _store(self, name: str, consumer: str = _NOBODY) -> InboxStore:
         """What a consumer that starts has: on a disk, what can be read there."""
         if self._setup.on_redis:
             return await self._in_redis(name, consumer)
@@ -518,6 +532,10 @@ class MemoryApplication(Application):
         if name in self._inboxes:
             await self._inboxes[name].close()
         file = self._folder / name
+        if consumer != _NOBODY:
+            self._starts[name] += 1
+            if self._starts[name] == 2:
+                forget_topics(file)
         opened = self._inboxes[name] = SqliteInboxStore(file, entries_max=self._rooms[name])
         return opened
 

@@ -9,18 +9,42 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from shutil import rmtree
 from sqlite3 import Connection
 from threading import Event
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
 from weakref import finalize
+
+import msgspec
 
 from bench.host.lns_process import toml_text, valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
 from bench.inspection.kept import Kept
+from bench.inspection.redis_use import (
+    DATABASE,
+    OPENING,
+    OTHERS,
+    PASSWORD,
+    USER,
+    Conversation,
+    Held,
+    Key,
+    Words,
+    counters_left,
+    in_the_end,
+    is_confirmation,
+    is_refusal,
+    is_reservation,
+    joined,
+    positions_taken,
+    released,
+    reserved,
+)
 from bench.rig.in_memory.disk_outbox import new_folder, seize
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
@@ -30,9 +54,9 @@ from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.memory import MemoryClaims, MemoryStore
-from lns.store.redis import RedisStore
+from lns.store.redis import RedisStore, dev_nonces_of, sessions_of
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import RedisServer
+from lns.store.redis_wire import RedisServer, redis_server
 from lns.store.sqlite import SqliteStore
 
 _FIRST_PORT = 6379
@@ -41,7 +65,15 @@ _READ_BYTES = 1 << 16
 _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
     if redis.call('PTTL', key) >= 0 then redis.call('DEL', key) end
 end"""
+_MEMORY = {"be full": "1", "have room": "0"}
 _READONLY = b"-READONLY You can't write against a read only replica.\r\n"
+_OK = b"+OK\r\n"
+_READING: Mapping[bytes, Callable[[bytes], tuple[str | bytes, ...]]] = {
+    b"+string": lambda name: ("GET", name),
+    b"+hash": lambda name: ("HGETALL", name),
+    b"+set": lambda name: ("SMEMBERS", name),
+    b"+zset": lambda name: ("ZRANGE", name, "0", "-1", "WITHSCORES"),
+}
 _QUIET = ("--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "")
 
 
@@ -55,25 +87,31 @@ class SlowWire(Protocol):
     def delay_us(self) -> int: ...
 
 
-def end_of(octets: bytes | bytearray, at: int = 0) -> int | None:
-    """Where one request or reply of RESP2 ends that begins here; None where it is not whole.
+def read(octets: bytes | bytearray, at: int = 0) -> tuple[Any, int] | None:
+    """What one request or reply of RESP2 says that begins here, and where it ends.
 
-    Source: the Redis serialization protocol specification, version 2.
+    Words and texts as octets, `-` and `+` included; None where it is not whole. Source: the Redis
+    serialization protocol specification, version 2.
     """
     head = octets.find(b"\r\n", at)
     if head < 0:
         return None
-    kind, said = octets[at : at + 1], octets[at + 1 : head]
-    after = head + 2
+    kind, said, after = octets[at : at + 1], octets[at + 1 : head], head + 2
     if kind == b"$" and int(said) >= 0:
-        after += int(said) + 2
-    elif kind == b"*":
-        for _ in range(max(0, int(said))):
-            part = end_of(octets, after)
+        end = after + int(said)
+        return (bytes(octets[after:end]), end + 2) if end + 2 <= len(octets) else None
+    if kind == b"*" and int(said) >= 0:
+        parts = []
+        for _ in range(int(said)):
+            part = read(octets, after)
             if part is None:
                 return None
-            after = part
-    return after if after <= len(octets) else None
+            parts.append(part[0])
+            after = part[1]
+        return parts, after
+    if kind == b":":
+        return int(said), after
+    return (None if kind in b"$*" else bytes(kind + said)), after
 
 
 def there_is_one() -> bool:
@@ -131,32 +169,38 @@ def _line() -> socket.socket:
     return _programs[process].line
 
 
-def exchange(asked: bytes, number: int) -> bytes:
-    """What the program says to so many requests."""
-    line, found, ends = _line(), bytearray(), 0
+def exchange(asked: bytes, number: int) -> tuple[bytes, list[Any]]:
+    """What the program says to so many requests: as it came, and what it means."""
+    line, found, told, end = _line(), bytearray(), list[Any](), 0
     line.sendall(asked)
-    for _ in range(number):
-        while (end := end_of(found, ends)) is None:
-            told = line.recv(_READ_BYTES)
-            if not told:
-                raise HostError("the Redis of the simulated rig has ended")
-            found += told
-        ends = end
-    return bytes(found)
+    while len(told) < number:
+        if (one := read(found, end)) is not None:
+            told.append(one[0])
+            end = one[1]
+            continue
+        more = line.recv(_READ_BYTES)
+        if not more:
+            raise HostError("the Redis of the simulated rig has ended")
+        found += more
+    return bytes(found), told
 
 
-def _do(*words: str) -> None:
-    parts = "".join(f"${len(word)}\r\n{word}\r\n" for word in words)
-    exchange(f"*{len(words)}\r\n{parts}".encode(), 1)
+def _ask(*words: str | bytes) -> Any:
+    parts = [word.encode() if isinstance(word, str) else word for word in words]
+    said = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+    [reply] = exchange(b"*%d\r\n%b" % (len(parts), said), 1)[1]
+    return reply
 
 
 class _Relay(asyncio.Protocol):
     """One connection; it is `among` those that are open for as long as it lasts."""
 
-    def __init__(self, wire: SlowWire, among: "set[_Relay]") -> None:
+    def __init__(self, redis: "RealRedis", wire: SlowWire, among: "set[_Relay]") -> None:
+        self._redis = redis
         self._wire = wire
         self._open = among
         self._asked = bytearray()
+        self._talk = Conversation()
         self.is_replica = False
         self._transport: asyncio.Transport
 
@@ -174,22 +218,26 @@ class _Relay(asyncio.Protocol):
         if self._wire.is_cut:
             return self._transport.abort()
         self._asked += data
-        whole = number = 0
-        while (end := end_of(self._asked, whole)) is not None:
-            whole, number = end, number + 1
-        if number:
+        whole, requests = 0, list[Words]()
+        while (found := read(self._asked, whole)) is not None:
+            requests.append(found[0])
+            whole = found[1]
+        if requests:
             asked = bytes(self._asked[:whole])
-            told = _READONLY * number if self.is_replica else exchange(asked, number)
             del self._asked[:whole]
+            self._redis.tell_wrong(self._talk.asked(requests))
+            told = self._redis.reply(asked, requests, is_replica=self.is_replica)
+            self._talk.learnt(requests, told[1])
             loop = asyncio.get_running_loop()
-            loop.call_later(self._wire.delay_us / 1_000_000, self._tell, told)
+            loop.call_later(self._wire.delay_us / 1_000_000, self._tell, told[0], len(requests))
 
     def cut(self) -> None:
         """End it; what was asked is done, and not answered."""
         self._transport.abort()
 
-    def _tell(self, told: bytes) -> None:
+    def _tell(self, told: bytes, number: int) -> None:
         if not self._wire.is_cut:
+            self._talk.answered(number)
             self._transport.write(told)
 
 
@@ -200,16 +248,21 @@ class _Whole:
 class RealRedis:
     """The Redis of one case, empty at first."""
 
-    def __init__(self, *, retention_us: int) -> None:
+    def __init__(self, *, retention_us: int, found: Callable[[str], None]) -> None:
         self._retention_us = retention_us
+        self._found = found
         self._ports: dict[str, int] = {}
         self._listeners: list[asyncio.AbstractServer] = []
         self._relays: set[_Relay] = set()
+        self._taken: Counter[str] = Counter()
         self.empty()
 
     def empty(self) -> None:
-        """Let it know nothing."""
-        _do("FLUSHALL")
+        """Let it know nothing but what is somebody else's."""
+        _ask("CONFIG", "SET", "maxmemory", "0")
+        _ask("FLUSHALL")
+        self._taken.clear()
+        _ask("MSET", *(word for other in OTHERS.items() for word in other))
 
     def restart(self) -> None:
         """Let every connection end, and know no script any more; keys stay."""
@@ -221,17 +274,78 @@ class RealRedis:
         """Let it "fail over", "forget scripts" or "let expire" what would some day; the rest stays.
 
         After a failover every connection is to a replica, which refuses each command, and who
-        connects anew reaches the master, which knows no script.
+        connects anew reaches the master, which knows no script. Or let it "be full", so that it
+        takes nothing, until it is to "have room".
         """
+        if how in _MEMORY:
+            _ask("CONFIG", "SET", "maxmemory", _MEMORY[how])
+            return
         if how == "let expire":
-            _do("EVAL", _EXPIRE, "0")
+            _ask("EVAL", _EXPIRE, "0")
+            return
         if how == "fail over":
             for relay in self._relays:
                 relay.is_replica = True
         self._forget_scripts()
 
     def _forget_scripts(self) -> None:
-        _do("SCRIPT", "FLUSH")
+        _ask("SCRIPT", "FLUSH")
+
+    def reply(
+        self, asked: bytes, requests: Sequence[Words], *, is_replica: bool
+    ) -> tuple[bytes, Sequence[Any]]:
+        """What is said to requests of one connection; who it is it need not prove."""
+        if is_replica or requests[0][0] in OPENING:
+            said = _READONLY if is_replica else _OK
+            return said * len(requests), [said] * len(requests)
+        held = [self._held(words) for words in requests]
+        told, replies = exchange(asked, len(requests))
+        for words, before, reply in zip(requests, held, replies, strict=True):
+            if not is_refusal(reply):
+                self._look_at(words, before, reply)
+        return told, replies
+
+    def _look_at(self, words: Words, before: Held, reply: Any) -> None:
+        """What a request has left."""
+        if is_confirmation(words):
+            self.tell_wrong(released(words, before, self._held(words)))
+        if is_reservation(words):
+            self.tell_wrong(reserved(words, reply, before, self._held(words)))
+            self._taken[words[3].decode()] += positions_taken(words)
+        if (device := joined(words)) and reply:
+            left = _ask("GET", device + b"sessions"), _ask("HKEYS", device + b"f_cnt_down")
+            self.tell_wrong(counters_left(*left))
+
+    def _held(self, words: Words) -> Held:
+        """Who holds the places of a request, and for how long yet (ms)."""
+        keys = [key for key in words if b":held:" in key]
+        return {key: (_ask("GET", key), _ask("PTTL", key)) for key in keys}
+
+    def tell_wrong(self, wrong: Iterable[str]) -> None:
+        """What is wrong with how it is used."""
+        for text in wrong:
+            self._found(text)
+
+    def look_at_the_end(self, *, is_sure: bool) -> None:
+        """What has stayed in it; `is_sure`: nobody was disturbed."""
+        retention_ms = self._retention_us // 1000
+        self.tell_wrong(in_the_end(self._keys(), retention_ms, self._taken, is_sure=is_sure))
+
+    def _keys(self) -> list[Key]:
+        found = []
+        for name in sorted(_ask("KEYS", "*")):
+            kind, left_ms = _ask("TYPE", name), _ask("PTTL", name)
+            value = _ask(*_READING[kind](name))
+            left = left_ms if left_ms >= 0 else None
+            found.append(Key(name.decode(errors="replace"), left, value))
+        return found
+
+    def kept(self, dev_eui: Eui) -> Kept:
+        """What it has of a device."""
+        text = _ask("GET", sessions_of(dev_eui)) or b"[]"
+        sessions = msgspec.json.decode(text, type=tuple[Session, ...])
+        nonces = _ask("HKEYS", dev_nonces_of(dev_eui))
+        return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), frozenset(map(int, nonces)))
 
     async def open(
         self, lns: str, devices: Sequence[Eui], wire: SlowWire, stack: AsyncExitStack
@@ -266,9 +380,12 @@ class RealRedis:
         if port is None:
             port = self._ports[lns] = _FIRST_PORT + len(self._ports)
             loop = asyncio.get_running_loop()
-            listener = await loop.create_server(lambda: _Relay(wire, self._relays), LOOPBACK, port)
+            listener = await loop.create_server(
+                lambda: _Relay(self, wire, self._relays), LOOPBACK, port
+            )
             self._listeners.append(listener)
-        return RedisServer(host=LOOPBACK, port=port)
+        login = f"{quote(USER)}:{quote(PASSWORD, safe='')}"
+        return redis_server(f"redis://{login}@{LOOPBACK}:{port}/{DATABASE}")
 
 
 class ToldStore(SqliteStore):
@@ -366,9 +483,12 @@ class SharedStore:
     has nobody to ask; its store may be a file.
     """
 
-    def __init__(self, *, retention_us: int) -> None:
+    def __init__(
+        self, *, retention_us: int, found: Callable[[str], None] = lambda text: None
+    ) -> None:
         self.claims: MemoryClaims | None = None
         self._retention_us = retention_us
+        self._found = found
         self.stores: dict[str, MemoryStore] = {}
         self.disk: DiskStore | None = None
         self.redis: RealRedis | None = None
@@ -376,7 +496,7 @@ class SharedStore:
     def real_redis(self) -> RealRedis:
         """The one Redis of a case that keeps in it what is shared."""
         if self.redis is None:
-            self.redis = RealRedis(retention_us=self._retention_us)
+            self.redis = RealRedis(retention_us=self._retention_us, found=self._found)
         return self.redis
 
     def of(self, lns: str) -> MemoryStore:
@@ -398,7 +518,9 @@ class SharedStore:
             await self.disk.newest.keep_sessions(dev_eui, sessions)
 
     def kept(self, dev_eui: Eui) -> Kept:
-        """What it has of a device, for whoever looks on; no real Redis is looked into."""
+        """What it has of a device, for whoever looks on."""
+        if self.redis is not None:
+            return self.redis.kept(dev_eui)
         store = self.at(next(iter(self.stores), ""))
         sessions = tuple(map(kept_for_inspector, store.sessions(dev_eui)))
         return Kept(dev_eui, sessions, store.dev_nonces(dev_eui))

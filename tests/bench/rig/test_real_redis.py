@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from bench import clock
-from bench.rig.in_memory.shared_store import RealRedis, end_of, exchange
+from bench.inspection.redis_use import OTHERS
+from bench.rig.in_memory.shared_store import RealRedis, exchange, read
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2
 from lns.lorawan.identifiers import Mic, dev_addr, eui
@@ -40,26 +41,39 @@ def bid(lns: str, f_cnt: int) -> Bid:
 
 @pytest.mark.parametrize("octets", WHOLE)
 def test_where_a_message_ends(octets: bytes) -> None:
-    assert end_of(octets) == len(octets)
-    assert end_of(octets + b"+OK\r\n") == len(octets)
-    assert end_of(b"+OK\r\n" + octets, 5) == 5 + len(octets)
+    for before, behind in ((b"", b""), (b"", b"+OK\r\n"), (b"+OK\r\n", b"")):
+        found = read(before + octets + behind, len(before))
+        assert found is not None
+        assert found[1] == len(before + octets)
 
 
 @pytest.mark.parametrize("octets", WHOLE)
 def test_a_message_that_is_not_whole_has_no_end(octets: bytes) -> None:
     for count in range(len(octets)):
-        assert end_of(octets[:count]) is None
+        assert read(octets[:count]) is None
 
 
-def test_each_case_begins_with_an_empty_one() -> None:
-    exchange(b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n", 1)
-    RealRedis(retention_us=60_000_000)
-    assert exchange(b"*1\r\n$6\r\nDBSIZE\r\n", 1) == b":0\r\n"
+@pytest.mark.parametrize(
+    ("octets", "said"),
+    [
+        (b"$-1\r\n", None),
+        (b"-NOSCRIPT No\r\n", b"-NOSCRIPT No"),
+        (b"*2\r\n*2\r\n:1\r\n$2\r\n\r\n\r\n*1\r\n+Foo\r\n", [[1, b"\r\n"], [b"+Foo"]]),
+    ],
+)
+def test_what_a_message_says(octets: bytes, said: object) -> None:
+    assert read(octets) == (said, len(octets))
+
+
+def test_each_case_begins_with_what_is_somebody_elses() -> None:
+    exchange(b"*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\nb\r\n", 1)
+    RealRedis(retention_us=60_000_000, found=pytest.fail)
+    assert exchange(b"*1\r\n$6\r\nDBSIZE\r\n", 1)[1] == [len(OTHERS)]
 
 
 def test_it_answers_when_the_wire_lets_it() -> None:
     async def play() -> None:
-        wire, redis = Wire(), RealRedis(retention_us=60_000_000)
+        wire, redis = Wire(), RealRedis(retention_us=60_000_000, found=pytest.fail)
         async with AsyncExitStack() as stack:
             _, claims = await redis.open("lns-a", [DEVICE], wire, stack)
             began_us = now_us()
