@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -14,7 +14,6 @@ from bench.capture import Record
 from bench.chance import Repeating, stream
 from bench.device.interfaces import Joining, Sent
 from bench.host.lns_process import alive, device_tables
-from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.in_memory.capture_file import NAME, CaptureFile
@@ -22,14 +21,13 @@ from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.mistakes import stumble
-from bench.rig.in_memory.shared_store import DiskStore, SharedStore, there_is_one
+from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
     NetworkServer,
     Parts,
     Servers,
-    Store,
     Wire,
     capabilities_of,
 )
@@ -545,47 +543,6 @@ class MemoryServers(Servers):
         if self._setup.servers:
             self._store.begin_claims()
         return MemoryServer(lns, self._setup, self._store, self._outboxes)
-
-
-class CaseStore(Store):
-    """The store of the servers in this process; `has_claims`: even one that is alone asks it."""
-
-    capabilities = frozenset({"own store"}) | ({"redis"} if there_is_one() else set())
-
-    def __init__(self, setup: CaseSetup, *, has_claims: bool) -> None:
-        self.shared = SharedStore(retention_us=setup.retention_us)
-        if has_claims:
-            self.shared.begin_claims()
-
-    def remember_for(self, retention_us: int) -> None:
-        self.shared.remember_for(retention_us)
-
-    async def claim(self, bid: Bid) -> None:
-        if self.shared.redis is not None:
-            return await self.shared.redis.claim(bid)
-        assert self.shared.claims is not None, "a server that is alone asks nobody"
-        await self.shared.claims.claim(bid)
-
-    def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
-        if self.shared.redis is not None:
-            return []
-        disk = self.shared.disk
-        if disk is not None:
-            disk.open()
-        found = [self.shared.kept(dev_eui) for dev_eui in devices]
-        if disk is not None:
-            disk.end()
-        return found
-
-    async def restart(self, *, empty: bool) -> None:
-        if self.shared.redis is not None:
-            self.shared.redis.restart()
-        if empty:
-            self.shared.lose_everything()
-
-    def disturb(self, how: str) -> None:
-        assert self.shared.redis is not None, "only a real Redis has replicas and scripts"
-        self.shared.redis.disturb(how)
 
 
 CAPABILITIES = capabilities_of(
