@@ -1,5 +1,7 @@
 """What does a network server that is alone find again in the file where it keeps what it knows?"""
 
+import json
+
 import pytest
 
 from bench.clock import milliseconds, seconds
@@ -424,3 +426,53 @@ async def test_a_file_that_takes_nothing_loses_no_message_of_an_inbox(rig):
     for message in (before, *messages):
         rig.expect_effects(message)
         rig.expect_ignored(message, by="sequence", times=0)
+
+
+@pytest.mark.fault("program", "capture full")
+@pytest.mark.parametrize("room", [0, 40])
+async def test_a_capture_that_was_full_tells_how_much_is_missing(rig, room):
+    """The server serves on, and each line that is there is whole."""
+    rig.keep_on_disk()
+    rig.only("west")
+    uplinks = []
+    for _ in range(2):
+        uplinks.append(await rig.alpha.send(confirmed=True))
+        await rig.fill_capture(room)
+        uplinks.append(await rig.alpha.send(confirmed=True))
+        await rig.free_capture()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_capture_goes_on_where_it_was_torn(rig):
+    """A line that its writer could not end has a number yet; the next one has the next."""
+    rig.keep_on_disk()
+    rig.only("west")
+    uplinks = []
+    for times in (0, 1, 2):
+        for _ in range(times):
+            await rig.restart_lns()
+        uplinks.append(await rig.alpha.send(confirmed=True))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_capture_that_has_grown_goes_on_in_a_new_file(rig):
+    """Half of what may stay is the older one; numbers go on, also when a server begins anew."""
+    rig.keep_on_disk(capture_mib=1)
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    unreadable = json.dumps({"msgtype": "timesync", "txtime": "x" * 400})
+    for _ in range(1_900):
+        await rig.say(unreadable, by="west")
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.restart_lns()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)

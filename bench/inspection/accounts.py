@@ -4,6 +4,7 @@ Requests of the application, downlinks that it scheduled and that were sent, sta
 answer through, claims, and messages that nobody can read.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -200,6 +201,32 @@ class Unverified:
                 yield check.wrong("unverified", not seen, seen)
 
 
+_PLACE = re.compile(r"[A-Za-z]+ at [a-z_]+[.]py:[0-9]+")
+
+
+@dataclass(slots=True)
+class Mistakes:
+    """A server tells each mistake of its program, with its kind and place and none of its words.
+
+    `due`: so many are to be told that a scenario has brought about; any other is a finding.
+    """
+
+    due: int = 0
+
+    def tell(self, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """A server says that its program is wrong."""
+        if not self.due or not event["error"].startswith("Stumbled at "):
+            yield check.wrong(f"internal error ({event['during']})", None, event["error"])
+            return
+        self.due -= 1
+        if _PLACE.fullmatch(event["error"]) is None:
+            yield check.wrong("internal error", "its kind and its place", event["error"])
+        named = event["during"] == "reception"
+        if (event.get("frame_id") is not None) != named:
+            due = "that of the reception" if named else "none"
+            yield check.wrong("frame_id", due, event.get("frame_id"))
+
+
 @dataclass(slots=True)
 class Clocks:
     """A station that tells of a radio session which it never named is asked for its clock.
@@ -327,6 +354,7 @@ class Accounts:
         self._unreadable: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._unread: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._doubtful: set[tuple[str, str]] = set()
+        self._mistakes = Mistakes()
 
     def take(self, event: Event) -> Iterator[Found]:
         """Read the next event; any kind."""
@@ -353,14 +381,17 @@ class Accounts:
             case "lns.unreadable":
                 self._unread[event["station"], event["msgtype"]] += 1
             case "lns.failure":
-                check = self._check(event, f"{event['during']} under way")
-                yield check.wrong("internal error", None, event["error"])
+                yield from self._mistakes.tell(event, self._check(event, "mistake"))
             case "station.text":
                 self._clocks.text(event)
             case "case.begin":
                 self._owners.is_in_order = event.get("rig") == "simulated"
             case "case.device":
                 self._owners.provisioned(event)
+            case "fault.begin" if event["fault"] == "stumble":
+                self._mistakes.due += 1
+                self._owners.disturbed(event)
+                self._is_whole = False
             case "fault.begin" | "fault.end":
                 self._owners.disturbed(event)
                 self._is_whole &= event.get("seam") != "lns" and event["fault"] not in OF_LINKS
@@ -435,6 +466,9 @@ class Accounts:
                 )  # fmt: skip
         yield from self._owners.end()
         yield from self._unverified.wrong()
+        if self._mistakes.due:
+            text = f"mistakes of the program: expected {self._mistakes.due} more, observed none"
+            yield Found(rule="account", text=text, t_us=self._end_us)
         for station, since_us in self._clocks.unasked(self._end_us) if self._alone else ():
             text = f"{self._name_of(station)} told of a radio session that it never named"
             yield Found(

@@ -302,6 +302,18 @@ class ServerFaults(Protocol):
         """Forget what it had to publish; it must not run."""
         return None
 
+    def fill_capture(self, room: int) -> None:
+        """Let its capture take so many octets more, less than a line has."""
+        return None
+
+    def free_capture(self) -> None:
+        """Let its capture take everything again."""
+        return None
+
+    def stumble(self, over: str) -> None:
+        """Let its program be wrong once: over its store, the application, or a kind of event."""
+        return None
+
     def share_client_id(self) -> None:
         """Let it name itself to the broker as others do; before it starts."""
         return None

@@ -39,13 +39,29 @@ class Outages:
         self.setup.on_outage = OnOutage(word)
 
     @needs(Item.VIRTUAL_TIME)
-    def keep_on_disk(self) -> None:
+    def keep_on_disk(self, *, capture_mib: int = 1024) -> None:
         """Give servers and consumers, each of which is alone, files; before the first act.
 
-        A server reads its configuration there and keeps what it knows, a consumer its inbox.
+        A server reads its configuration there, keeps what it knows and writes its capture, of
+        which so many MiB stay; a consumer has its inbox there.
         """
         self.setup.before_start("what is kept on the disk")
         self.setup.on_disk = True
+        self.setup.capture_mib = capture_mib
+
+    @needs(Item.VIRTUAL_TIME)
+    async def fill_capture(self, room: int, lns: str = LNS) -> None:
+        """Let the capture of a server that keeps on a disk take so many octets more.
+
+        They are fewer than a line has: nothing is written until `free_capture`.
+        """
+        await self.setup.begin()
+        self.setup.server(lns).fill_capture(room)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def free_capture(self, lns: str = LNS) -> None:
+        """Undo `fill_capture`."""
+        self.setup.server(lns).free_capture()
 
     def keep_in_redis(self) -> None:
         """Let servers share a real Redis, in which nothing expires; before the first act."""
@@ -232,6 +248,16 @@ class Outages:
         loop.in_thread = BrokenWrites(writes, after).in_thread
         self.setup.breaks_writes = True
         self.setup.case.fault("store", "broken writes", writes=writes, after=after)
+
+    @needs(Item.VIRTUAL_TIME)
+    def stumble(self, over: str, lns: str = LNS) -> None:
+        """Let the program of a network server make a mistake once, which it has to tell.
+
+        Over the "store" when it asks or keeps something, over the "application" when it hands a
+        message over, or over the next event of a kind, such as "lns.downlink".
+        """
+        self.setup.case.fault("program", "stumble", over=over, lns=lns)
+        self.setup.server(lns).stumble(over)
 
     async def free_disk(self, lns: str = LNS) -> None:
         """Undo `fill_disk`, `break_disk` and `fill_store`."""

@@ -25,6 +25,7 @@ from bench.rig.interfaces import (
     RigDevice,
     RigStation,
 )
+from bench.rig.log import Log
 from bench.rig.outages import Outages
 from bench.rig.provisioning import known_to_inspector, provision
 from bench.rig.stations import InjectedFrames, until_stations_are_up
@@ -92,6 +93,7 @@ class Rig(Expectations):
         self.consumption = Consumption(setup, parts.application, self.outages)
         self.visits = Visits(setup)
         self.configurations = Configurations(setup)
+        self.log = Log(setup)
         self._parts = parts
         self._limit_s = limit_s
         self._limit = asyncio.timeout(None) if limit_s is not None else None
@@ -335,6 +337,9 @@ class Rig(Expectations):
     limit_outbox = verb("outages", Outages.limit_outbox)
     refuse_messages = verb("outages", Outages.refuse_messages)
     refuse_logins = verb("outages", Outages.refuse_logins)
+    fill_capture = verb("outages", Outages.fill_capture)
+    free_capture = verb("outages", Outages.free_capture)
+    stumble = verb("outages", Outages.stumble)
     release_parked = verb("outages", Outages.release_parked)
     spoil_store = verb("outages", Outages.spoil_store)
     mend_store = verb("outages", Outages.mend_store)
@@ -375,6 +380,11 @@ class Rig(Expectations):
     close_door = verb("visits", Visits.close_door)
     credentials = verb("visits", Visits.credentials)
 
+    # --- what a program says to a person ---------------------------------------------------------
+
+    expect_logged = verb("log", Log.expect_logged)
+    read_frame = verb("log", Log.read_frame)
+
     # --- from the first act to the end ----------------------------------------------------------
 
     @asynccontextmanager
@@ -393,6 +403,7 @@ class Rig(Expectations):
             async with AsyncExitStack() as stack:
                 if self._limit is not None:
                     await stack.enter_async_context(self._limit)
+                stack.enter_context(self.log.followed())
                 self.setup.tasks = await stack.enter_async_context(asyncio.TaskGroup())
                 stack.push_async_callback(self._switch_off)
                 yield

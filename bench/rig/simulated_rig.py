@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -14,20 +14,20 @@ from bench.capture import Record
 from bench.chance import Repeating, stream
 from bench.device.interfaces import Joining, Sent
 from bench.host.lns_process import alive, device_tables
-from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
+from bench.rig.in_memory.capture_file import NAME, CaptureFile
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
-from bench.rig.in_memory.shared_store import DiskStore, SharedStore, there_is_one
+from bench.rig.in_memory.mistakes import stumble
+from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
     NetworkServer,
     Parts,
     Servers,
-    Store,
     Wire,
     capabilities_of,
 )
@@ -37,7 +37,6 @@ from bench.rig.virtual_air import MemoryStations, firmware_of
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
-from bench.verdict.owner import Found
 from bench.virtual.device import Asked, ClassARadio, VirtualDevice
 from bench.virtual.lorawan.air_interface import Session as DeviceSession
 from lns.clock import StoreUnavailable, now_us
@@ -164,6 +163,7 @@ class StoreWire(Wire):
     def __init__(self, lns: str, record: Record) -> None:
         self._lns = lns
         self._record = record
+        self.mistakes: list[str] = []
         self.is_cut = False
         self.delay_us = 0
         self._faults: dict[str, dict[str, int]] = {}
@@ -174,6 +174,8 @@ class StoreWire(Wire):
 
     async def carry(self, work: Callable[[], Awaitable[T]], patience_us: int = PATIENCE_US) -> T:
         """The answer from the other end; StoreUnavailable when it does not come in time."""
+        if "store" in self.mistakes:
+            stumble(self.mistakes, "store")
         if self.is_cut:
             raise StoreUnavailable("the wire to the store is cut")
         answer, delay_us = await work(), self.delay_us
@@ -287,6 +289,7 @@ class MemoryServer(NetworkServer):
         self._setup = setup
         self._store = store
         self._outboxes = outboxes
+        self._mistakes: list[str] = []
         self._to_store = StoreWire(lns, setup.record)
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = 0
@@ -297,6 +300,7 @@ class MemoryServer(NetworkServer):
         self.door: Door | None = None
         self._far: tuple[RedisStore, RedisClaims] | None = None
         self._opened = AsyncExitStack()
+        self._capture: CaptureFile | None = None
 
     @property
     def to_store(self) -> Wire:
@@ -312,6 +316,7 @@ class MemoryServer(NetworkServer):
         if self._setup.on_disk:
             assert self._store.claims is None, "a file is of one server"
             self._store.disk = DiskStore()
+            self._capture = CaptureFile(self.lns)
         await self._open_redis()
         for device in self._provisioned:
             if device.stored is not None:
@@ -324,7 +329,9 @@ class MemoryServer(NetworkServer):
     async def kill(self) -> None:
         if self.door is not None:
             await self.door.cut()
-        self.stop()
+        self._leave()
+        if self._capture is not None:
+            self._capture.tear()
         self._server = None
         await self._opened.aclose()
         await self._outboxes.kill(self.lns)
@@ -345,6 +352,13 @@ class MemoryServer(NetworkServer):
             await self._open_door(self._server)
 
     def stop(self) -> None:
+        self._leave()
+        if self._capture is not None:
+            self._capture.close()
+            for found in self._capture.wrong():
+                self._setup.case.find(found)
+
+    def _leave(self) -> None:
         if self.door is not None:
             self.door.close()
         if self._far is not None:
@@ -382,6 +396,25 @@ class MemoryServer(NetworkServer):
         if self._server is not None:
             with alive(self.lns):
                 self._server.receive_request(f"lorawan/{self.lns}/{dev_eui}/down", body)
+
+    def fill_capture(self, room: int) -> None:
+        assert self._capture is not None, "a server that keeps nothing on a disk has no capture"
+        self._setup.case.fault("program", "capture full", lns=self.lns, room=room)
+        self._capture.fill(room)
+
+    def free_capture(self) -> None:
+        assert self._capture is not None, "a server that keeps nothing on a disk has no capture"
+        self._setup.case.fault("program", "capture full", "fault.end", lns=self.lns)
+        self._capture.free()
+
+    def stumble(self, over: str) -> None:
+        match over:
+            case "application":
+                self._outboxes.mistake(self.lns)
+            case "store":
+                self._to_store.mistakes.append(over)
+            case _:
+                self._mistakes.append(over)
 
     def step_wall_clock(self, us: int) -> None:
         self._stepped_us += us
@@ -437,7 +470,11 @@ class MemoryServer(NetworkServer):
         await self._open_door(self._server)
 
     def _record(self, event: Event) -> None:
+        if event.kind in self._mistakes:
+            stumble(self._mistakes, event.kind)
         self._setup.record(self.lns, event.kind, as_fields(event))
+        if self._capture is not None:
+            self._capture.record(event)
 
     async def _serve(self, server: Lns, station: Eui, link: TextLink) -> None:
         with alive(self.lns):
@@ -462,7 +499,10 @@ class MemoryServer(NetworkServer):
             read = LnsFile.model_validate(written)
             known = tuple(DeviceSection.model_validate(table).end_device() for table in tables)
         else:
-            config = disk.configured(written, tables)
+            section = {"path": NAME, "size_max_mib": setup.capture_mib}
+            config = disk.configured({**written, "capture": section}, tables)
+            assert self._capture is not None, "whoever keeps on a disk writes a capture there"
+            self._capture.open(config)
             read, known = config.settings, config.devices
         store, claims, shared = self._stores()
         return network_server_of(
@@ -503,52 +543,6 @@ class MemoryServers(Servers):
         if self._setup.servers:
             self._store.begin_claims()
         return MemoryServer(lns, self._setup, self._store, self._outboxes)
-
-
-class CaseStore(Store):
-    """The store of the servers in this process; `has_claims`: even one that is alone asks it."""
-
-    capabilities = frozenset({"own store"}) | ({"redis"} if there_is_one() else set())
-
-    def __init__(self, setup: CaseSetup, *, has_claims: bool) -> None:
-        self._setup = setup
-        self.shared = SharedStore(retention_us=setup.retention_us, found=self._find)
-        if has_claims:
-            self.shared.begin_claims()
-
-    def remember_for(self, retention_us: int) -> None:
-        self.shared.remember_for(retention_us)
-
-    async def claim(self, bid: Bid) -> None:
-        if self.shared.redis is not None:
-            return await self.shared.redis.claim(bid)
-        assert self.shared.claims is not None, "a server that is alone asks nobody"
-        await self.shared.claims.claim(bid)
-
-    def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
-        if self.shared.redis is not None:
-            undisturbed = all(event["kind"] != "fault.begin" for event in self._setup.case.events)
-            self.shared.redis.look_at_the_end(is_sure=undisturbed)
-        disk = self.shared.disk
-        if disk is not None:
-            disk.open()
-        found = [self.shared.kept(dev_eui) for dev_eui in devices]
-        if disk is not None:
-            disk.end()
-        return found
-
-    def _find(self, text: str) -> None:
-        self._setup.case.find(Found(rule="store", text=f"Redis: {text}", t_us=now_us()))
-
-    async def restart(self, *, empty: bool) -> None:
-        if self.shared.redis is not None:
-            self.shared.redis.restart()
-        if empty:
-            self.shared.lose_everything()
-
-    def disturb(self, how: str) -> None:
-        assert self.shared.redis is not None, "only a real Redis has replicas and scripts"
-        self.shared.redis.disturb(how)
 
 
 CAPABILITIES = capabilities_of(

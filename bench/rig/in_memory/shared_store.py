@@ -45,8 +45,11 @@ from bench.inspection.redis_use import (
     released,
     reserved,
 )
+from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.disk_outbox import new_folder, seize
+from bench.rig.interfaces import Store
 from bench.rig.provisioning import kept_for_inspector
+from bench.verdict.owner import Found
 from lns.clock import now_us
 from lns.config import Config, ConfigError, load
 from lns.dedup.claim import Bid
@@ -545,3 +548,49 @@ class SharedStore:
         if self.claims is not None:
             self.claims = None
             self.begin_claims()
+
+
+class CaseStore(Store):
+    """The store of the servers in this process; `has_claims`: even one that is alone asks it."""
+
+    capabilities = frozenset({"own store"}) | ({"redis"} if there_is_one() else set())
+
+    def __init__(self, setup: CaseSetup, *, has_claims: bool) -> None:
+        self._setup = setup
+        self.shared = SharedStore(retention_us=setup.retention_us, found=self._find)
+        if has_claims:
+            self.shared.begin_claims()
+
+    def remember_for(self, retention_us: int) -> None:
+        self.shared.remember_for(retention_us)
+
+    async def claim(self, bid: Bid) -> None:
+        if self.shared.redis is not None:
+            return await self.shared.redis.claim(bid)
+        assert self.shared.claims is not None, "a server that is alone asks nobody"
+        await self.shared.claims.claim(bid)
+
+    def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
+        if self.shared.redis is not None:
+            undisturbed = all(event["kind"] != "fault.begin" for event in self._setup.case.events)
+            self.shared.redis.look_at_the_end(is_sure=undisturbed)
+        disk = self.shared.disk
+        if disk is not None:
+            disk.open()
+        found = [self.shared.kept(dev_eui) for dev_eui in devices]
+        if disk is not None:
+            disk.end()
+        return found
+
+    def _find(self, text: str) -> None:
+        self._setup.case.find(Found(rule="store", text=f"Redis: {text}", t_us=now_us()))
+
+    async def restart(self, *, empty: bool) -> None:
+        if self.shared.redis is not None:
+            self.shared.redis.restart()
+        if empty:
+            self.shared.lose_everything()
+
+    def disturb(self, how: str) -> None:
+        assert self.shared.redis is not None, "only a real Redis has replicas and scripts"
+        self.shared.redis.disturb(how)

@@ -500,9 +500,40 @@ def test_a_request_of_which_nothing_is_said_is_wrong_after_a_moment() -> None:
     assert list(books.end()) == []
 
 
-def test_an_internal_error_is_always_wrong() -> None:
+def test_an_internal_error_is_wrong_unless_a_scenario_brought_it_about() -> None:
     failure = event("lns.failure", during="downlink", error="KeyError at downlink.py:1")
-    assert said(accounts(), failure) == [
-        f"downlink under way of lns-a, {WEST}: internal error: expected none,"
+    said_of_it = (
+        f"mistake of lns-a, {WEST}: internal error (downlink): expected none,"
         " observed KeyError at downlink.py:1"
+    )
+    assert said(accounts(), failure) == [said_of_it]
+    stumble = event("fault.begin", seam="program", fault="stumble", detail={"over": "store"})
+    assert said(accounts(), stumble, failure) == [said_of_it]
+    books = accounts()
+    due = {**failure, "error": "Stumbled at mistakes.py:21"}
+    assert said(books, stumble, due) == []
+    assert list(books.end()) == []
+    assert said(books, due)[0].endswith("expected none, observed Stumbled at mistakes.py:21")
+
+
+@pytest.mark.parametrize(
+    ("told", "wrong"),
+    [
+        ({"error": "Stumbled at mistakes.py:21: geheim"}, "its kind and its place"),
+        ({"frame_id": FRAME}, "frame_id: expected none"),
+        ({"during": "reception"}, "frame_id: expected that of the reception"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place_and_its_frame(told: dict[str, Any], wrong: str) -> None:
+    stumble = event("fault.begin", seam="program", fault="stumble", detail={"over": "store"})
+    failure = event("lns.failure", during="downlink", error="Stumbled at mistakes.py:21")
+    assert wrong in said(accounts(), stumble, {**failure, **told})[0]
+
+
+def test_a_mistake_that_nobody_tells_is_missed() -> None:
+    stumble = event("fault.begin", seam="program", fault="stumble", detail={"over": "store"})
+    books = accounts()
+    assert said(books, stumble) == []
+    assert [found.text for found in books.end()] == [
+        "mistakes of the program: expected 1 more, observed none"
     ]

@@ -1,0 +1,105 @@
+"""What does the program of a network server say to a person?"""
+
+import io
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from itertools import zip_longest
+
+from bench.plan import Item, needs
+from bench.rig.case_setup import CaseSetup
+from bench.rig.in_memory.mistakes import SECRET
+from bench.verdict.owner import Scrutiny
+from lns.clock import now_us
+from lns.complaints import SafeFormatter
+from lns.lorawan.__main__ import main as read_frame
+
+_LOG = logging.getLogger("lns")
+_FOLDER = re.compile(r"/\S*/lorabench-[^/]+/")
+
+
+class _Lines(logging.Handler):
+    """Remembers what is logged, as a terminal would show it, each with its level."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.setFormatter(SafeFormatter("%(levelname)s %(message)s"))
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # A folder of the case has another name in each run.
+        self.lines.append(_FOLDER.sub("", self.format(record)))
+
+
+class Log:
+    """The verbs about what a program says.
+
+    Whatever is said in a case has no key of its devices in it.
+    """
+
+    def __init__(self, setup: CaseSetup) -> None:
+        self.setup = setup
+        self.must_have = setup.must_have
+        self._due: list[str] = []
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Listen for as long as a case lasts, and find what is wrong in the end."""
+        said, level = _Lines(), _LOG.level
+        _LOG.addHandler(said)
+        _LOG.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            _LOG.removeHandler(said)
+            _LOG.setLevel(level)
+        self._compare(said.lines)
+        self._look_for_keys(said.lines)
+
+    @needs(Item.VIRTUAL_TIME)
+    def expect_logged(self, *lines: str) -> None:
+        """Expect the network servers of the case to log these lines next, and no others at all.
+
+        Each as far as it matters, after its level: "WARNING ...".
+        """
+        self._due += lines
+
+    @needs(Item.VIRTUAL_TIME)
+    def read_frame(self, phy: bytes, *options: str, says: Sequence[str], status: int = 0) -> None:
+        """Let a person have a frame read (`python -m lns.lorawan`); `says` has every line.
+
+        Blanks between the name of a field and its value are one.
+        """
+        out, wrong = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(wrong):
+            ended = read_frame([phy.hex(), *options])
+        said = [" ".join(line.split()) for line in (out.getvalue() + wrong.getvalue()).splitlines()]
+        check = Scrutiny(rule="frame reader", of=f"what is read in {phy.hex()}", t_us=now_us())
+        found = [*check.same("status", status, ended)]
+        for due, line in zip_longest(says, said, fillvalue=""):
+            found += check.same("line", due, line)
+        for one in found:
+            self.setup.case.find(one)
+
+    def _compare(self, lines: Sequence[str]) -> None:
+        if not self._due:
+            return
+        check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
+        for due, line in zip_longest(self._due, lines, fillvalue=""):
+            if not (due and line.startswith(due)):
+                self.setup.case.find(check.wrong("line", due or None, line or None))
+
+    def _look_for_keys(self, lines: Sequence[str]) -> None:
+        if not lines:
+            return
+        said = "\n".join(lines).lower()
+        check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
+        for device in self.setup.devices.values():
+            record = device.provisioned.record
+            keys = [record.app_key]
+            if record.session_keys is not None:
+                keys += [record.session_keys.nwk_s_key, record.session_keys.app_s_key]
+            if SECRET in said or any(key is not None and key.hex() in said for key in keys):
+                found = check.wrong(f"keys of {record.dev_eui}", "none", "one")
+                self.setup.case.find(found)

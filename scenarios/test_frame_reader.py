@@ -1,0 +1,218 @@
+"""What is a person told who has a frame read (`python -m lns.lorawan`)?"""
+
+import json
+
+import pytest
+
+from scenarios.words import FIRST
+
+pytestmark = pytest.mark.requires("virtual time")
+
+
+async def served(rig):
+    """A frame as there are any."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), FIRST, first="west")
+
+
+def spelled(octets):
+    """Bytes as they are printed."""
+    return octets.hex().upper()
+
+
+def with_keys(device):
+    """The options that prove and decrypt what a device says."""
+    keys = device.session.keys
+    return "--nwk-s-key", keys.nwk_s_key.hex(), "--app-s-key", keys.app_s_key.hex()
+
+
+async def test_a_data_frame_is_read_field_by_field(rig):
+    """With its keys its MIC is checked, and its payload is in clear."""
+    await served(rig)
+    frame = await rig.craft(rig.alpha, payload=b"\x01\x02", confirmed=True, adr=True)
+    address, f_cnt, mic = frame.frame_id.split(":")
+    begin = ["type confirmed data up", f"DevAddr {address}", f"FCnt {f_cnt}", "flags ADR"]
+    begin += ["FOpts none", "FPort 2", f"payload {spelled(frame.phy[9:11])} (as on the air)"]
+    end = f"frame id {frame.frame_id}"
+    ask = "give --nwk-s-key and --app-s-key"
+    rig.read_frame(frame.phy, says=[*begin, f"MIC {mic} (not checked: {ask})", end])
+    proven = [f"MIC {mic} (valid)", "decrypted 0102"]
+    rig.read_frame(frame.phy, *with_keys(rig.alpha), says=[*begin, *proven, end])
+    wrong = [f"MIC {mic} (WRONG for this key)"]
+    wrong += ["a wrong key, or the counter is above 65535: try --f-cnt"]
+    rig.read_frame(frame.phy, *with_keys(rig.charlie), says=[*begin, *wrong, end])
+    counter = ("--f-cnt", str(int(f_cnt) + (1 << 16)))
+    begin[2] = f"FCnt {f_cnt}, full {counter[1]}"
+    rig.read_frame(frame.phy, *with_keys(rig.alpha), *counter, says=[*begin, *wrong, end])
+
+
+async def test_commands_and_bits_are_named(rig):
+    """What a device asks for in its header, and on port 0; unknown commands end the list."""
+    await served(rig)
+    asked = {"ack": True, "adr_ack_req": True, "class_b": True}
+    bits = await rig.craft(rig.alpha, payload=b"", port=None, **asked)
+    address, f_cnt, mic = bits.frame_id.split(":")
+    not_checked = f"MIC {mic} (not checked: give --nwk-s-key and --app-s-key)"
+    begin = ["type unconfirmed data up", f"DevAddr {address}", f"FCnt {f_cnt}"]
+    due = [*begin, "flags ADRACKReq, ACK, class B", "FOpts none", "FPort none", not_checked]
+    rig.read_frame(bits.phy, says=[*due, f"frame id {bits.frame_id}"])
+    said = bytes.fromhex("02030706FF2005030D")
+    asks = await rig.craft(rig.alpha, f_opts=said)
+    named = (
+        "020307"
+        "06FF20"
+        "05030D = LinkCheckReq(), LinkADRAns(power_ack=True, dr_ack=True,"
+        " ch_mask_ack=True), DevStatusAns(battery=255, margin_db=-32), command 05 03,"
+        " DeviceTimeReq()"
+    )
+    mic = asks.frame_id.split(":")[2]
+    payload = spelled(asks.phy[8 + len(said) + 1 : -4])
+    due = [*begin[:2], f"FCnt {asks.f_cnt}", "flags none", f"FOpts {named}", "FPort 2"]
+    due += [f"payload {payload} (as on the air)"]
+    due += [f"MIC {mic} (not checked: give --nwk-s-key and --app-s-key)"]
+    rig.read_frame(asks.phy, says=[*due, f"frame id {asks.frame_id}"])
+    unknown = await rig.craft(rig.alpha, port=0, payload=b"\x80")
+    mic, air = unknown.frame_id.split(":")[2], spelled(unknown.phy[9:-4])
+    due = [*begin[:2], f"FCnt {unknown.f_cnt}", "flags none", "FOpts none", "FPort 0"]
+    due += [f"payload {air} (as on the air)", f"MIC {mic} (valid)"]
+    due += ["decrypted 80 = no known MAC command", f"frame id {unknown.frame_id}"]
+    rig.read_frame(unknown.phy, *with_keys(rig.alpha), says=due)
+
+
+async def test_a_join_request_is_read(rig):
+    """EUIs and DevNonce; with the AppKey its MIC is checked."""
+    await served(rig)
+    request = await rig.craft_join(rig.bravo, dev_nonce=0x1234)
+    join_eui, dev_eui, _ = request.frame_id.split(":")
+    mic = spelled(request.phy[-4:])
+    due = ["type join-request", f"join EUI {join_eui}", f"device EUI {dev_eui}", "DevNonce 4660"]
+    rig.read_frame(request.phy, says=[*due, f"MIC {mic} (not checked: give --app-key)"])
+    key = ("--app-key", rig.bravo.provisioned.app_key.hex())
+    rig.read_frame(request.phy, *key, says=[*due, f"MIC {mic} (valid)"])
+    other = ("--app-key", "00" * 16)
+    rig.read_frame(request.phy, *other, says=[*due, f"MIC {mic} (WRONG for this key)"])
+
+
+@pytest.mark.parametrize("channels", [(), (867_100_000, 867_900_000)], ids=["none", "two"])
+async def test_a_join_accept_is_opened(rig, channels):
+    """With the AppKey: what it tells the device, and whose it is."""
+    listens = {"rx1_dr_offset": 2, "rx2_dr": 3, "rx_delay_s": 5}
+    if channels:
+        listens["more_channels_hz"] = channels
+    device = rig.provision("listener", activation="otaa", join_nonce_min=66_051, **listens)
+    rig.only("west")
+    join = await device.join()
+    rig.expect(join, FIRST, first="west")
+    down = [one.get("text") or "" for one in rig.case.events if one.get("direction") == "down"]
+    phy = next(json.loads(one)["pdu"] for one in reversed(down) if '"pdu"' in one)
+    key = ("--app-key", device.provisioned.app_key.hex())
+    due = ["type join-accept", "JoinNonce 66051", "NetID 000013"]
+    due += [f"DevAddr {device.session.dev_addr}", "RX1 offset 2", "RX2 DR 3", "RX1 delay 5 s"]
+    due += ["channels 867100000 Hz, 867900000 Hz" if channels else "CFList none", "MIC valid"]
+    rig.read_frame(bytes.fromhex(phy), *key, says=due)
+    why = "error: cannot read this frame: the MIC of the join-accept does not fit this AppKey"
+    rig.read_frame(bytes.fromhex(phy), "--app-key", "00" * 16, says=[why], status=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--nwk-s-key", "geheim"), "--nwk-s-key and --app-s-key are needed together"),
+        (("--app-key", "geheim"), "--app-key is not hexadecimal: two digits per byte are needed"),
+        (("--app-key", "00" * 15), "--app-key needs 16 bytes (32 digits)"),
+        (("--f-cnt", "65537"), "--f-cnt 65537 does not end in the 16 bits on the wire, 2"),
+        (("--f-cnt", str((1 << 32) + 2)), "--f-cnt 4294967298 does not end in the 16 bits on the"),
+    ],
+)
+async def test_an_option_that_is_wrong_is_told(rig, options, says):
+    """What was given for a key is not repeated."""
+    await served(rig)
+    if "4294967298" in says:
+        says += " wire, 2"
+    phy = bytes.fromhex("40F17DBE4900020001954378762B11FF0D")
+    rig.read_frame(phy, *options, says=[f"error: {says}"], status=2)
+
+
+NO_JOIN_ACCEPT = "error: cannot read this frame: a join-accept has 17 or 33 bytes, not {}"
+NO_REJOIN = (
+    "error: cannot read this frame: a rejoin-request has 19 bytes (types 0, 2) or 24 (type 1),"
+    " not {}"
+)
+REFUSED = [
+    ("", "error: cannot read this frame: a frame has 1 to 255 bytes, not 0"),
+    ("E0" * 256, "error: cannot read this frame: a frame has 1 to 255 bytes, not 256"),
+    ("41" + "00" * 11, "error: cannot read this frame: RFU or major bits set in MHDR 41"),
+    ("40" + "00" * 10, "error: cannot read this frame: a data frame has at least 12 bytes, not 11"),
+    (
+        "40" + "00" * 4 + "01" + "00" * 6,
+        "error: cannot read this frame: FOptsLen 1 reaches beyond the frame",
+    ),
+    ("00" * 22, "error: cannot read this frame: a join-request has 23 bytes, not 22"),
+    ("00" * 24, "error: cannot read this frame: a join-request has 23 bytes, not 24"),
+    *(("20" + "00" * (n - 1), NO_JOIN_ACCEPT.format(n)) for n in (16, 18, 32, 34)),
+    *(("C0" + "00" * (n - 1), NO_REJOIN.format(n)) for n in (18, 20, 24)),
+    ("C001" + "00" * 17, NO_REJOIN.format(19)),
+    ("C003" + "00" * 17, NO_REJOIN.format(19)),
+]
+OTHERS = [
+    ("E0", ["type proprietary", "payload none"]),
+    ("E0" + "AB" * 254, ["type proprietary", f"payload {'AB' * 254}"]),
+    (
+        "C000130000" + "0807060504030201" + "0A00" + "DEADBEEF",
+        [
+            *("type rejoin-request, type 0 (LoRaWAN 1.1)", "device EUI 0102030405060708"),
+            *("join EUI not sent", "NetID 000013", "RJcount 10"),
+            "MIC DEADBEEF (not checked: LoRaWAN 1.1 is not supported)",
+        ],
+    ),
+    (
+        "C001" + "1817161514131211" + "0807060504030201" + "0001" + "DEADBEEF",
+        [
+            *("type rejoin-request, type 1 (LoRaWAN 1.1)", "device EUI 0102030405060708"),
+            *("join EUI 1112131415161718", "NetID not sent", "RJcount 256"),
+            "MIC DEADBEEF (not checked: LoRaWAN 1.1 is not supported)",
+        ],
+    ),
+    (
+        "20" + "00" * 16,
+        ["type join-accept", f"encrypted {'00' * 16} (give --app-key to open it)"],
+    ),
+    (
+        "60010000260001000200003C0000DEADBEEF",
+        [
+            *("type unconfirmed data down", "DevAddr 26000001", "FCnt 1", "flags none"),
+            *("FOpts none", "FPort 2", "payload 00003C0000 (as on the air)"),
+            "MIC DEADBEEF (not checked: give --nwk-s-key and --app-s-key)",
+            "frame id 26000001:1:DEADBEEF",
+        ],
+    ),
+    (
+        "A00100002671FFFF06E0DEADBEEF",
+        [
+            *("type confirmed data down", "DevAddr 26000001", "FCnt 65535"),
+            *("flags RFU bit 6, ACK, FPending", "FOpts 06 = DevStatusReq()", "FPort 224"),
+            "payload none (as on the air)",
+            "MIC DEADBEEF (not checked: give --nwk-s-key and --app-s-key)",
+            "frame id 26000001:65535:DEADBEEF",
+        ],
+    ),
+    (
+        "40010000260101000200DEADBEEF",
+        [
+            *("type unconfirmed data up", "DevAddr 26000001", "FCnt 1", "flags none"),
+            *("FOpts 02 = LinkCheckReq()", "FPort 0", "payload none (as on the air)"),
+            "MIC DEADBEEF (not checked: give --nwk-s-key and --app-s-key)",
+            "warning MAC commands in FOpts and on FPort 0: the receiver discards this frame",
+            "frame id 26000001:1:DEADBEEF",
+        ],
+    ),
+]
+
+
+async def test_what_is_no_frame_is_told_so(rig):
+    """With what is wrong, at the first and the last length of each kind."""
+    await served(rig)
+    for phy, says in REFUSED:
+        rig.read_frame(bytes.fromhex(phy), says=[says], status=2)
+    for phy, lines in OTHERS:
+        rig.read_frame(bytes.fromhex(phy), says=lines)

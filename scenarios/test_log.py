@@ -1,0 +1,138 @@
+"""What does a network server tell the person at its console, and how often?"""
+
+import json
+
+import pytest
+
+from bench.clock import minutes, seconds
+from bench.verdict.expectation import Table
+from scenarios.words import FIRST
+
+pytestmark = pytest.mark.requires("virtual time")
+
+LATE = Table("""
+    strategy kind      | late
+    *        confirmed | NonDuplicate forwarded TooLate
+""")
+UNKEPT = Table("""
+    strategy kind      | unkept
+    *        confirmed | NonDuplicate forwarded Suppressed
+""")
+UNREADABLE = json.dumps({"msgtype": "timesync", "txtime": "\u202e\x07" * 200})
+LOST = Table("""
+    strategy kind | lost
+    *        *    | - dropped(InternalError) NotAsked
+""")
+
+
+def here(rig):
+    """What is said of the stations of a case when they come."""
+    return [f"INFO {one.eui}: station 2.0.6(linux/std)" for one in (rig.west, rig.east)]
+
+
+async def served(rig):
+    """A frame as there are any."""
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_reply(uplink)
+
+
+async def test_ten_mistakes_of_a_connection_are_logged(rig):
+    """The capture tells of all of them; a station that comes again begins anew."""
+    rig.only("west")
+    await served(rig)
+    told = f"WARNING {rig.west.eui}: unreadable message: timesync: Expected `int`, got `str`"
+    for number in (11, 12):
+        for _ in range(number):
+            await rig.say(UNREADABLE, by="west")
+        if number == 11:
+            rig.west.cut()
+            rig.west.restore()
+            await rig.wait(minutes(2))
+    await served(rig)
+    west, _ = here(rig)
+    rig.expect_logged(*here(rig), *[told] * 10, west, *[told] * 10)
+
+
+async def test_sixty_complaints_a_minute_are_logged(rig):
+    """Then it is said how many were left out, as soon as there is another one."""
+    rig.only("west")
+    await served(rig)
+    began = here(rig)
+    told = f"WARNING lorawan/lns-a/{rig.alpha.dev_eui}/down: not a downlink: JSON is malformed"
+    for number in (61, 60, 1):
+        for _ in range(number):
+            await rig.post_request(rig.alpha, b"x")
+        await rig.wait(minutes(1))
+    await served(rig)
+    left_out = "WARNING 1 more complaints were not logged"
+    rig.expect_logged(*began, *[told] * 60, left_out, *[told] * 61)
+
+
+@pytest.mark.fault("store", "cut")
+async def test_an_outage_is_logged_once_and_so_is_its_end(rig):
+    """With what it means for now."""
+    rig.only("west")
+    await served(rig)
+    for _ in range(2):
+        rig.cut_store()
+        for _ in range(2):
+            uplink = await rig.alpha.send(confirmed=True)
+            rig.expect(uplink, UNKEPT, unkept="west")
+        await rig.restore_store()
+        await served(rig)
+    away = "WARNING the wire to the store is cut; "
+    told = [f"{away}nobody can say who owns a frame until it is back"]
+    told += [f"{away}devices are not answered until it is back"]
+    told += ["INFO the store of the claims is back", "INFO the store is back"]
+    rig.expect_logged(*here(rig), *told * 2)
+
+
+async def test_a_station_that_cannot_answer_is_named(rig):
+    """Once, when it has been so five times in a row, ten times, and when it answers again."""
+    rig.only("west")
+    await served(rig)
+    rig.west.delay_uplinks(seconds(3), receptions=11)
+    frames = [await rig.alpha.send(confirmed=True) for _ in range(11)]
+    for frame in frames:
+        rig.expect(frame, LATE, late="west")
+    await served(rig)
+    cause = "the frame was told too late"
+    named = f"WARNING {rig.west.eui}: TooLate ({frames[0].frame_id}): {cause}"
+    row = (
+        f"WARNING {rig.west.eui}: cannot answer: %d TooLate in a row, at last because {cause}; what"
+    )
+    again = f"WARNING {rig.west.eui}: answers again, after 11 TooLate"
+    rig.expect_logged(*here(rig), named, row % 5, row % 10, again)
+
+
+@pytest.mark.fault("program", "capture full")
+async def test_what_a_full_capture_lacks_is_logged(rig):
+    """Once a minute while it is full, and when it is written again."""
+    rig.keep_on_disk()
+    rig.only("west")
+    await served(rig)
+    await rig.fill_capture(0)
+    for _ in range(2):
+        await served(rig)
+    await rig.wait(minutes(1))
+    await served(rig)
+    await rig.free_capture()
+    await served(rig)
+    full = "WARNING events.jsonl cannot be written: File too large; %d events are missing by now"
+    more = "WARNING 5 more complaints were not logged"
+    again = "INFO events.jsonl is written again; 9 events are missing"
+    rig.expect_logged(*here(rig), full % 1, more, full % 7, again)
+
+
+@pytest.mark.fault("program", "a mistake of its own")
+async def test_a_mistake_is_logged_with_its_way(rig):
+    """And without its words, which could be a secret."""
+    rig.only("west")
+    await served(rig)
+    rig.stumble("application")
+    lost = await rig.alpha.send(confirmed=True)
+    rig.expect(lost, LOST, lost="west")
+    await served(rig)
+    told = f"WARNING {rig.west.eui}: internal error (reception): Stumbled at mistakes.py:"
+    rig.expect_logged(*here(rig), told)
