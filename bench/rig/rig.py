@@ -466,6 +466,7 @@ class Rig(Expectations):
             began=setup.clock_began,
             has_twins=len(names) < len(setup.stations),
             kept=self._parts.store.kept(one.dev_eui for one in devices if one.known),
+            strength=setup.medium.strength,
         )
         for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck):
             self.case.find(found)

@@ -15,14 +15,12 @@ SESSION = 0xAB << 48
 SECOND_US = 1_000_000
 HEARD = Uplink(
     station="west", t_us=0, held_us=0, phy=PHY, frame=FRAME, xtime=SESSION | 7_000_000, rctx=0,
-    dr=5, freq_hz=868_100_000, rssi=-80, snr=7,
+    dr=5, freq_hz=868_100_000, rssi=-80.0, snr=7.0,
 )  # fmt: skip
 SENT = {"t_us": SECOND_US, "airtime_us": 50_000, "dr": 5, "freq_hz": 868_100_000}
 
 
-def found(
-    *heard: tuple[Uplink, int], rig: str = "simulated", fault: str | None = None
-) -> list[str]:
+def found(*heard: tuple[Uplink, int], rig: str = "simulated") -> list[str]:
     """What is wrong with what was heard so many microseconds after the first frame."""
     gateways = Gateways(rig=rig)
     all_found = []
@@ -75,3 +73,76 @@ def test_for_what_the_bench_said_in_its_name_it_is_not_blamed() -> None:
 
 def test_in_a_lab_a_second_radio_may_have_sent_a_frame_again() -> None:
     assert found((replace(HEARD, dr=4), 0), (after(0), SECOND_US), rig="hardware") == []
+
+
+def as_loud(rssi_dbm: int, snr_db: float) -> list[str]:
+    """What is wrong where the air has given a station this, and it tells of -80 dBm and 7 dB."""
+    gateways = Gateways(rig="simulated", strength=lambda *where: (rssi_dbm, snr_db))
+    return [one.text.removeprefix("frame: ") for one in gateways.heard(HEARD, SENT, CHECK)]
+
+
+def test_it_tells_how_strong_the_frame_was() -> None:
+    assert as_loud(-80, 7) == []
+    assert as_loud(-83, 7) == ["rssi: expected -83.0, observed -80.0"]
+    assert as_loud(176, 71) == []  # one octet, and one of quarters
+    assert as_loud(-80, -7) == ["snr: expected -7.0, observed 7.0"]
+
+
+def unsaid(
+    *events: tuple[int, str, dict[str, object]], until_s: int, rig: str = "simulated"
+) -> str:
+    gateways = Gateways(rig=rig)
+    for at_s, kind, facts in events:
+        gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
+    all_found = list(gateways.unsaid(until_s * SECOND_US, str))
+    assert all(one.owner is Owner.GATEWAY for one in all_found)
+    return ", ".join(one.text for one in all_found)
+
+
+def says(at_s: int, direction: str, msgtype: str, **facts: object) -> Happened:
+    text = f'{{"msgtype":"{msgtype}"}}'
+    return at_s, "station.text", {"direction": direction, "text": text, **facts}
+
+
+CUT = {"seam": "tap", "fault": "cut"}
+AWAY = ((1, "fault.begin", CUT), (3, "fault.end", CUT))
+GONE = "west: new connection: expected one, observed none"
+
+
+def test_it_comes_again_when_its_link_is_back() -> None:
+    assert unsaid(*AWAY, until_s=60) == GONE
+    assert unsaid(*AWAY, until_s=60, rig="emulated") == ""
+    assert unsaid(*AWAY, until_s=20) == ""  # it may wait for longer
+    assert unsaid(AWAY[0], until_s=600) == ""
+    assert unsaid(*AWAY, says(8, "up", "version"), until_s=60) == ""
+    assert unsaid(*AWAY, says(8, "up", "updf", origin="injected"), until_s=60) == GONE
+
+
+def test_who_came_and_was_refused_is_not_away() -> None:
+    assert unsaid(*AWAY, (8, "station.link", {"event": "refused"}), until_s=600) == ""
+    closed, killed = (2, "station.link", {"event": "closed"}), {"event": "kill", "lns": "a"}
+    assert unsaid(closed, until_s=60) == GONE
+    assert unsaid((2, "case.lns", killed), closed, until_s=600) == ""
+    again = (9, "case.lns", {"event": "restart", "lns": "a"})
+    assert unsaid((2, "case.lns", killed), closed, again, until_s=600) == GONE
+
+
+def test_it_answers_what_its_server_asks() -> None:
+    asked, wrong = (
+        says(1, "down", "getxtime"),
+        "west: answer to getxtime: expected one, observed none",
+    )
+    assert unsaid(asked, until_s=3) == wrong
+    assert unsaid(asked, says(1, "up", "getxtime"), until_s=3) == ""
+    assert unsaid(asked, says(2, "down", "router_config"), until_s=9) == ""
+    assert unsaid(asked, (1, "station.link", {"event": "refused"}), until_s=3) == ""
+
+
+def test_it_tells_what_it_has_sent() -> None:
+    sent = (1, "radio.transmit", {"direction": "down", "sender": "west"})
+    wrong = "west: dntxed of what it has sent: expected one, observed none"
+    assert unsaid(sent, until_s=4) == wrong
+    assert unsaid(sent, until_s=1) == ""
+    assert unsaid(sent, says(1, "up", "dntxed"), until_s=4) == ""
+    assert unsaid(sent, sent, says(1, "up", "dntxed"), until_s=4) == wrong
+    assert unsaid(sent, (1, "station.link", {"event": "refused"}), until_s=4) == ""
