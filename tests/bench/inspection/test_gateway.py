@@ -88,9 +88,10 @@ def test_it_tells_how_strong_the_frame_was() -> None:
     assert as_loud(-80, -7) == ["snr: expected -7.0, observed 7.0"]
 
 
-def unsaid(
-    *events: tuple[int, str, dict[str, object]], until_s: int, rig: str = "simulated"
-) -> str:
+Happened = tuple[int, str, dict[str, object]]
+
+
+def unsaid(*events: Happened, until_s: int, rig: str = "simulated") -> str:
     gateways = Gateways(rig=rig)
     for at_s, kind, facts in events:
         gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
