@@ -6,6 +6,7 @@ octets both ways, late, not at all, or until it is cut.
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -77,16 +78,24 @@ class Relay:
 
     "up" is from client to server. `note` is told of each fault: "fault.begin" or "fault.end" with
     the fault, the name of the wire and its detail. Remembers `connections` accepted so far.
+    With `tls` clients have to encrypt what goes on in clear.
     """
 
     def __init__(
-        self, to_host: str, to_port: int, *, name: str = "wire", note: Note | None = None
+        self,
+        to_host: str,
+        to_port: int,
+        *,
+        name: str = "wire",
+        note: Note | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.name = name
         self.port = free_port()
         self.connections = 0
         self._to = to_host, to_port
         self._note = note or (lambda kind, fields: None)
+        self._tls = tls
         self._ways = {"up": Way(), "down": Way()}
         self._faults: dict[str, dict[str, object]] = {}
         self._passing = asyncio.Event()
@@ -94,6 +103,7 @@ class Relay:
         self._asked: asyncio.Future[None] | None = None
         self._listener: socket.socket | None = None
         self._reserved: socket.socket | None = None
+        self._opening: set[socket.socket] = set()
         self._open: set[Connection] = set()
         self._serving: set[asyncio.Task[None]] = set()
 
@@ -106,6 +116,9 @@ class Relay:
     async def stop(self) -> None:
         self._refuse()
         self._end_all()
+        for line in self._opening:
+            with suppress(OSError):
+                line.shutdown(socket.SHUT_RDWR)  # nobody waits for the rest of its handshake
         self._passing.set()
         if self._serving:
             await asyncio.wait(self._serving)
@@ -197,6 +210,7 @@ class Relay:
         with suppress(OSError):
             client, _ = listener.accept()
             client.setblocking(False)
+            self._opening.add(client)
             task = asyncio.create_task(self._accept(client))
             self._serving.add(task)
             task.add_done_callback(self._serving.discard)
@@ -213,7 +227,12 @@ class Relay:
 
     async def _accept(self, line: socket.socket) -> None:
         self.connections += 1
-        reader, client = await asyncio.open_connection(sock=line)
+        try:
+            reader, client = await _streams(line, self._tls)
+        except OSError:
+            return
+        finally:
+            self._opening.discard(line)
         try:
             from_server, server = await asyncio.open_connection(*self._to)
         except OSError:
@@ -262,6 +281,8 @@ class Relay:
             if way.swallowed:
                 continue
             if not octets:
+                if not writer.can_write_eof():
+                    raise Ended  # TLS ends both ways at once
                 return writer.write_eof()
             asked = self._asked if way is self._ways["up"] else None
             if asked is not None:
@@ -272,6 +293,17 @@ class Relay:
             await writer.drain()
             if asked is not None and not asked.done():
                 asked.set_result(None)
+
+
+async def _streams(
+    line: socket.socket, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Both ends of a client that was accepted, encrypted with `tls`; OSError if it is gone."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    transport, _ = await loop.connect_accepted_socket(lambda: protocol, line, ssl=tls)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
 def _bound(port: int) -> socket.socket:

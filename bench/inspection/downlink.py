@@ -113,6 +113,10 @@ class KnownDevice:
     sessions: list[Session]
     server: str | None = None
     is_class_c: bool = False
+    adr: bool = False
+    first_f_cnt: int = 1
+    counts_dev_nonces: bool = False
+    """How it is set at first, and how its stack counts; a board of a lab may have another one."""
     nb_trans: int = 1
     counts_join_nonces: bool = False
     join_nonce_min: int = 1

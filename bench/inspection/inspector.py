@@ -8,17 +8,19 @@ itself is the gateway's. Only what a device did with a right one can be its own.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
 from bench.inspection.accounts import OF_LINKS, Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
+from bench.inspection.gateway import TOLD_LATE_US, Gateways, Strength, deaf_stations, unknown
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
 from bench.inspection.requests import ClassC, is_quiet
 from bench.inspection.router_config import ServerTime, misspelt, router_config
-from bench.inspection.sender import Gateways, Senders
+from bench.inspection.sender import Senders
 from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, is_plain, json_of, unreadable_type, uplink_of
@@ -31,8 +33,9 @@ REQUEST = "application.request"
 _QUIET = frozenset({"timesync", "getxtime"})
 AIM_GAP_US = 20_000
 """How long before a window a station needs its downlink."""
-_TOLD_LATE_US = 500_000
 _CONFIGURED_US = 5_000_000
+_REPORTED_US = 2_000_000
+"""How long after its last window, or at once, a station has told of a downlink at most."""
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
@@ -42,7 +45,8 @@ class Inspector:
     """Remembers what was sent, heard, wanted and agreed on so far in one case.
 
     `began`: what the clocks of its servers showed when the bench's was 0, where that is known;
-    `kept`: what a store has of its devices in the end, where that can be looked at.
+    `kept`: what a store has of its devices in the end, `strength`: how strong stations heard them,
+    where that can be looked at.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Inspector:
         began: datetime | None = None,
         has_twins: bool = False,
         kept: Sequence[Kept] = (),
+        strength: Strength = unknown,
     ) -> None:
         self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins
@@ -69,7 +74,7 @@ class Inspector:
         self._sent: dict[bytes, Event] = {}
         self._heard: dict[tuple[str, int], list[Uplink]] = {}
         self._messages: dict[tuple[str, str, int], list[Answered]] = {}
-        self._diids: dict[tuple[str, int], tuple[str, Found | None]] = {}
+        self._diids: dict[tuple[str, int], tuple[str, Found | None, int]] = {}
         self._reported: set[tuple[str, int]] = set()
         self._joins: dict[str, Uplink] = {}
         self._handed_over: dict[str, int] = {}
@@ -81,7 +86,8 @@ class Inspector:
         self._undisturbed = self._is_late = False
         self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
-        self._senders, self._gateways = Senders(self._devices, plan), Gateways()
+        self._senders = Senders(self._devices, plan)
+        self._gateways = Gateways(strength=strength)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
@@ -95,6 +101,7 @@ class Inspector:
             self._found += self._accounts.take(event)
             self._store.take(event)
             self._found += self._senders.take(event)
+            self._gateways.take(event)
             match event["kind"]:
                 case "application.request":
                     self._wanted(event)
@@ -128,19 +135,21 @@ class Inspector:
         self._found += self._senders.end()
         if events:
             self._found += self._unserved(events)
+            self._found += self._gateways.unsaid(events[-1]["t_us"], self._name)
         if is_stuck:
             self._found += self._unaccepted()
         if self._is_late or not self._reported.issuperset(self._diids):
             evidence = Evidence.of(events)
-            self._found += self._silent_gateways(evidence)
-            self._found += self._deaf_stations(evidence)
+            self._found += self._silent_gateways(evidence, events[-1]["t_us"])
+            self._found += deaf_stations(evidence, self._heard, self._sent)
         if events and self._undisturbed and any(device.wanted for device in self._devices.values()):
             evidence = Evidence.of(events)
             missing = _devices_that_miss_a_line(evidence)
             self._found += self._class_c.unsent(self._devices, missing, evidence.expected_lines)
         self._found += self._accounts.end()
         self._found += self._store.wrong(self._devices, self._kept)
-        return self._found
+        # What came first may be why the rest came about; what is missing shows in the end only.
+        return sorted(self._found, key=lambda found: found.t_us or inf)
 
     def _wanted(self, event: Event) -> None:
         device = self._devices.get(event["dev_eui"])
@@ -286,10 +295,25 @@ class Inspector:
             found += self._used_again(station, diid, check)
             self._accounts.told(station, diid, self._passed(event, told))
             if not event.get("dropped"):
-                self._senders.handed_over(dev_eui or "", bytes.fromhex(told["pdu"]))
+                windows = self._windows(event, told) if not found else {}
+                self._senders.handed_over(dev_eui or "", bytes.fromhex(told["pdu"]), windows)
             if not event.get("dropped") and not event.get("held_us"):
-                self._diids[station, diid] = dev_eui or "", found[0] if found else None
+                first = found[0] if found else None
+                over_us = max(self._windows(event, told).values(), default=event["t_us"])
+                self._diids[station, diid] = dev_eui or "", first, over_us + _REPORTED_US
         self._found += found
+
+    def _windows(self, event: Event, told: dict[str, Any]) -> dict[tuple[int, int], int]:
+        """When the windows open that an answer names, by data rate and frequency."""
+        rx1_us = self._passed(event, {**told, "RX1DR": 0}).opens_us
+        if rx1_us is None or "xtime" not in told:
+            return {}
+        opens_us = {1: rx1_us, 2: rx1_us + downlink.RX2_AFTER_RX1_US}
+        return {
+            (told[f"RX{n}DR"], told[f"RX{n}Freq"]): at_us
+            for n, at_us in opens_us.items()
+            if f"RX{n}DR" in told
+        }
 
     def _passed(self, event: Event, told: dict[str, Any]) -> Told:
         """A downlink with the uplinks that it may answer, if the bench knows any."""
@@ -381,7 +405,7 @@ class Inspector:
         if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
             return told_us
         ended_us = int(sent["t_us"] + sent["airtime_us"])
-        return ended_us if 0 <= told_us - ended_us < _TOLD_LATE_US else told_us
+        return ended_us if 0 <= told_us - ended_us < TOLD_LATE_US else told_us
 
     def _open_session(
         self, answered: Answered, request: JoinRequest, told: dict[str, Any], *, is_sure: bool
@@ -527,11 +551,15 @@ class Inspector:
 
     # --- what gateways did with it ----------------------------------------------------------------
 
-    def _silent_gateways(self, evidence: Evidence) -> Iterator[Found]:
+    def _silent_gateways(self, evidence: Evidence, end_us: int) -> Iterator[Found]:
         """Stations that kept a right downlink for a device that waits for one."""
         waiting = _devices_that_miss_a_line(evidence)
-        for (station, diid), (dev_eui, first) in self._diids.items():
-            kept = (station, diid) not in self._reported and station not in evidence.link_lost_us
+        for (station, diid), (dev_eui, first, due_us) in self._diids.items():
+            kept = (
+                due_us < end_us
+                and (station, diid) not in self._reported
+                and station not in evidence.link_lost_us
+            )
             if first is None and dev_eui in waiting and kept:
                 name = self._names.get(station, station)
                 yield Found(
@@ -539,37 +567,6 @@ class Inspector:
                     text=f"{name} never reported downlink {diid} for {dev_eui} on the air",
                     expected="dntxed", observed="none",
                 )  # fmt: skip
-
-    def _deaf_stations(self, evidence: Evidence) -> Iterator[Found]:
-        """Stations that made an answer impossible which was due."""
-        heard = evidence.heard
-        for frame_id, rows in evidence.expected.items():
-            for row, reception in zip(rows, heard.get(frame_id, ()), strict=False):
-                told = reception.outcome
-                due = row.words.answer in ("RX1", "RX2")
-                if not due or told is None or told.answer != "TooLate":
-                    continue
-                cause = self._cause(row.station, reception.xtime, reception.t_us, frame_id)
-                if cause is not None:
-                    name = evidence.name(row.station)
-                    yield Found(
-                        owner=Owner.GATEWAY, rule="station that cannot answer", t_us=reception.t_us,
-                        text=f"{name} cannot answer {frame_id}: {cause}", station=row.station,
-                        frame_id=frame_id, expected=row.words.answer, observed="TooLate",
-                    )  # fmt: skip
-
-    def _cause(self, station: str, xtime: int | None, t_us: int, frame_id: str) -> str | None:
-        if not xtime:
-            return "its clock is not known"
-        uplinks = self._heard.get((station, xtime), ())
-        for uplink in uplinks:
-            sent = self._sent.get(uplink.phy)
-            if uplink.t_us != t_us or sent is None or "airtime_us" not in sent:
-                continue
-            late_us = t_us - uplink.held_us - sent["t_us"] - sent["airtime_us"]
-            if late_us > _TOLD_LATE_US:
-                return f"it told of the frame {late_us // 1000} ms after its end"
-        return None
 
 
 def _disturbs_servers(event: Event) -> bool:

@@ -1,19 +1,18 @@
-"""Does a device send what it ought to, and does a station tell of a frame what was on the air?
+"""Does a device send what it was told to, and what it owes to what it has heard?
 
 Read from its frames, with its keys, and from its console: what a network server makes of a wrong
-frame, or of a wrong word about where and when it was heard, is no fault of its own. Source: LoRaWAN
-1.0.4, 4.3.1 (ADRACKReq, ACK) and 5 (MAC commands); RUI3, LINKCHECK and TIMEREQ; Basics Station,
-`updf`, `jreq` and the layout of `xtime`; two crystals differ by 50 millionths at most.
+frame is no fault of its own. Source: LoRaWAN 1.0.4, 4.3.1 (ADRACKReq, ACK) and 5 (MAC commands);
+RUI3, LINKCHECK and TIMEREQ.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import (
     F_OPTS_MAX,
     ChannelPlan,
@@ -22,9 +21,13 @@ from bench.virtual.lorawan.air_interface import (
     read_data,
 )
 from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network
+from bench.virtual.lorawan.join_frames import read_join_request
 
 _ASKS = {"AT+LINKCHECK=1": Cid.LINK_CHECK, "AT+TIMEREQ=1": Cid.DEVICE_TIME}
 _BEGINS_AGAIN = re.compile(r"ATZ|ATR|AT\+(RESET|FDEFAULT|NJM|JOIN)")
+_MISSED = re.compile(r"\+EVT:(SEND_CONFIRMED|JOIN)_FAILED")
+_ON_TIME_US = 1_000
+"""How far from the opening of a window a device must hear a downlink, however it counts."""
 _HEARD = re.compile(
     r"""\+EVT:RX_\w+:.*UNICAST:(\d+):|PORT:\ (\d+);\ RX:|(SEND_CONFIRMED_OK|ACK\ Received)""", re.X
 )
@@ -33,50 +36,99 @@ _GRANTED = b"\x07"
 ADR_ACK_LIMIT = 64
 
 
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """What was typed to be sent; `payload` in hexadecimal."""
+
+    confirmed: bool
+    port: int
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class _OnAir:
+    """A right downlink in a window of its device, on the air until `ends_us`."""
+
+    transmission: int
+    ends_us: int
+    ends_tries: bool
+    """Whether the message that it answers is sent no more after it."""
+
+
 @dataclass(slots=True)
 class _Sender:
     """What one device has sent last, owes its network, and was asked for at its console."""
 
+    adr: bool = False
+    confirmed: bool = False
+    """What its console was told last: whether frames have the ADR bit, and ask for an answer."""
+    message: _Message | None = None
+    """What it has promised to send, and not sent yet."""
     latest: tuple[int, int] | None = None
     """Session and counter of its newest frame."""
+    phy: str = ""
+    crafted: int = 0
+    """How many frames with counters of its own others have made since."""
+    may_begin: bool = False
+    """Whether it may have begun again since."""
+    dev_nonce: int | None = None
+    ended_us: int | None = None
+    """When its newest transmission ended, if it may listen since."""
+    to_hear: _OnAir | None = None
     handed: DataFrame | None = None
     """The downlink that a station was handed for it last."""
-    was_asked: set[Cid] = field(default_factory=set)
-    """What network servers have ever asked of it."""
+    was_asked: Counter[Cid] = field(default_factory=Counter)
+    """What network servers have ever asked of it, and how often."""
+    answered: Counter[Cid] = field(default_factory=Counter)
     was_confirmed: bool = False
     """Whether anything confirmed was handed over since its last acknowledgement."""
     owes_ack: bool = False
     owes: set[Cid] = field(default_factory=set)
-    typed: Cid | None = None
+    typed: str = ""
     asks: set[Cid] = field(default_factory=set)
     unheard: int = 0
     """How many of its frames have come since anything was handed over for it, at least."""
+    unheard_max: int = 0
+    """How many since it is known to have heard anything, or since its session began."""
 
     def forget(self) -> None:
         """It may have begun again: nobody knows what it still owes."""
-        self.owes_ack, self.typed, self.unheard = False, None, 0
+        self.owes_ack, self.typed, self.unheard = False, "", 0
+        self.message, self.to_hear, self.may_begin = None, None, True
         self.owes.clear()
         self.asks.clear()
 
 
 class Senders:
-    """Remembers of each device what it was told, and what it has heard for certain."""
+    """Remembers of each device what it was told, and what it has heard for certain.
+
+    `are_known`: how each is set, and how it counts, is known from the first frame on.
+    """
 
     def __init__(self, devices: Mapping[str, KnownDevice], plan: ChannelPlan) -> None:
+        self.are_known = False
         self._devices = devices
-        self._senders = {dev_eui: _Sender() for dev_eui in devices}
+        self._senders = {dev_eui: _Sender(adr=one.adr) for dev_eui, one in devices.items()}
+        self._right: dict[str, tuple[str, Mapping[tuple[int, int], int], bool]] = {}
+        self._last_down_us = -1
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
 
-    def handed_over(self, dev_eui: str, pdu: bytes) -> None:
-        """A station was handed a downlink for a device."""
+    def handed_over(self, dev_eui: str, pdu: bytes, windows: Mapping[tuple[int, int], int]) -> None:
+        """A station was handed a downlink for a device.
+
+        `windows`: when those open (µs) that a right one was to be sent in, by DR and frequency.
+        """
         sender, frame = self._senders.get(dev_eui), read_data(pdu)
-        if sender is None or frame is None:
+        if sender is None:
+            return
+        self._right[pdu.hex()] = dev_eui, windows, frame is not None and frame.ack
+        if frame is None:
             return
         sender.handed, sender.unheard = frame, 0
         sender.was_confirmed |= frame.kind is Kind.CONFIRMED_DOWN
-        sender.was_asked |= {command.cid for command in from_network(frame.f_opts)}
+        sender.was_asked.update(command.cid for command in from_network(frame.f_opts))
 
     def take(self, event: Event) -> Iterator[Found]:
         """What is wrong with frames of devices before it; other events tell what is due.
@@ -86,19 +138,50 @@ class Senders:
         """
         if self._sent and event["t_us"] > self._sent[0]["t_us"]:
             yield from self.end()
+        if event["kind"] == "case.begin":
+            self.are_known = event.get("rig") == "simulated"
+        elif event["kind"] == "radio.transmit" and event["direction"] == "down":
+            self._on_air(event)
+        elif event["kind"] == "radio.lost" and (lost := self._senders.get(event["receiver"])):
+            if lost.to_hear is not None and lost.to_hear.transmission == event["transmission"]:
+                lost.to_hear = None
         sender = self._senders.get(event.get("dev_eui", ""))
         if sender is None:
             return
         match event["kind"]:
             case "device.command":
-                sender.typed = _ASKS.get(event["text"])
+                sender.typed = event["text"]
                 if _BEGINS_AGAIN.match(event["text"]):
                     sender.forget()
+                    sender.ended_us = None
             case "device.line":
+                yield from self._missed(sender, event)
                 self._said(sender, event["text"])
             case "radio.transmit" if event["direction"] == "up" and event["genuine"]:
-                if event.get("origin") == "device":
-                    self._sent.append(event)
+                self._sent.append(event)
+
+    def _on_air(self, event: Event) -> None:
+        """A downlink that a device has to hear, if it is right and nothing else was on the air."""
+        alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
+        dev_eui, windows, is_ack = self._right.get(event["phy"].lower(), ("", {}, False))
+        opens_us = windows.get((event["dr"], event["freq_hz"]))
+        if opens_us is None or abs(event["t_us"] - opens_us) > _ON_TIME_US:
+            return
+        sender = self._senders[dev_eui]
+        if sender.ended_us is not None and alone_since_us < sender.ended_us < opens_us:
+            ends_us = event["t_us"] + event["airtime_us"]
+            sender.to_hear = _OnAir(event["transmission"], ends_us, is_ack)
+
+    def _missed(self, sender: _Sender, event: Event) -> Iterator[Found]:
+        """What it says that it has not heard, and had to."""
+        due = sender.to_hear
+        if not self.are_known or due is None or not _MISSED.match(event["text"]):
+            return
+        sender.to_hear = None
+        if due.ends_us <= event["t_us"]:
+            check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=due.ends_us)
+            found = check.wrong("downlink in its window", "one that it hears", event["text"])
+            yield replace(found, owner=Owner.DEVICE)
 
     def end(self) -> Iterator[Found]:
         """What is wrong with the frames that have been sent since."""
@@ -107,36 +190,82 @@ class Senders:
         self._sent.clear()
 
     def _said(self, sender: _Sender, line: str) -> None:
-        if sender.typed is not None and line.strip() == "OK":
-            sender.asks.add(sender.typed)
-        sender.typed = None
+        if line.strip() == "OK":
+            _agreed(sender)
+        sender.typed = ""
         heard, frame = _HEARD.search(line), sender.handed
         if heard is None or frame is None:
             return
         port = heard[1] or heard[2]
         if int(port) == frame.f_port if port else frame.ack:
-            sender.handed = None
+            sender.handed, sender.to_hear, sender.unheard_max = None, None, 0
             sender.owes_ack |= frame.kind is Kind.CONFIRMED_DOWN
             asked = {command.cid for command in from_network(frame.f_opts)}
             sender.owes |= asked & self._answers
 
     def _looked_at(self, sender: _Sender, event: Event) -> Iterator[Found]:
+        if event.get("origin") != "device":
+            sender.crafted += "f_cnt" in event
+            return
+        for found in self._looked_into(sender, event):
+            yield replace(found, owner=Owner.DEVICE)
+        sender.ended_us = event["t_us"] + event.get("airtime_us", 0)
+
+    def _looked_into(self, sender: _Sender, event: Event) -> Iterator[Found]:
         frame = read_data(bytes.fromhex(event["phy"]))
         if frame is None or "f_cnt" not in event:  # a join request
+            if self.are_known:
+                yield from self._asks_to_join(sender, event)
             sender.forget()
             return
-        place = event["session"], event["f_cnt"]
-        if place == sender.latest:
-            return
-        if sender.latest and (place[0] != sender.latest[0] or place[1] < sender.latest[1]):
-            sender.forget()
-        sender.latest = place
+        place, is_same = (event["session"], event["f_cnt"]), event["phy"] == sender.phy
+        is_same &= sender.message is None
         check = Scrutiny(
             rule="uplink", of=f"uplink {frame.frame_id}", t_us=event["t_us"],
             frame_id=frame.frame_id,
         )  # fmt: skip
-        for found in self._wrong(sender, frame, event["dev_eui"], place[1], check):
-            yield replace(found, owner=Owner.DEVICE)
+        if place == sender.latest and (is_same or not self.are_known):
+            due, sender.to_hear = sender.to_hear, None
+            if self.are_known and due and due.ends_tries and due.ends_us <= event["t_us"]:
+                yield check.wrong("transmissions", "no more: it was answered", "one more")
+            return
+        if self.are_known:
+            yield from self._counted(sender, frame, event, check)
+            yield from _as_told(sender, frame, self._devices[event["dev_eui"]], place[1], check)
+        if sender.latest and place[0] != sender.latest[0]:
+            sender.unheard_max = 0
+        if sender.latest and (place[0] != sender.latest[0] or place[1] < sender.latest[1]):
+            sender.forget()
+        sender.latest, sender.phy, sender.crafted = place, event["phy"], 0
+        sender.may_begin, sender.message, sender.to_hear = False, None, None
+        yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
+
+    def _asks_to_join(self, sender: _Sender, event: Event) -> Iterator[Found]:
+        """LoRaWAN 1.0.4, 6.2.5: DevNonces are counted; earlier stacks may draw them."""
+        request, newest = read_join_request(bytes.fromhex(event["phy"])), sender.dev_nonce
+        if request is None or not self._devices[event["dev_eui"]].counts_dev_nonces:
+            return
+        sender.dev_nonce = request.dev_nonce
+        if newest is not None and request.dev_nonce <= newest:
+            check = Scrutiny(
+                rule="uplink", of=f"join request {request.frame_id}", t_us=event["t_us"],
+                frame_id=request.frame_id,
+            )  # fmt: skip
+            yield check.wrong("DevNonce", f"more than {newest}", request.dev_nonce)
+
+    def _counted(
+        self, sender: _Sender, frame: DataFrame, event: Event, check: Scrutiny
+    ) -> Iterator[Found]:
+        """A new message has the next counter, or the first one of its stack."""
+        device, latest, f_cnt = self._devices[event["dev_eui"]], sender.latest, event["f_cnt"]
+        due = [device.first_f_cnt]
+        if latest is not None and latest[0] == event["session"]:
+            due = [latest[1] + 1, *due[: sender.may_begin]]
+        elif latest is None and (session := device.session_of(frame, f_cnt)) is not None:
+            if session.f_cnt_up is not None:
+                due = [session.f_cnt_up + 1, *due[: sender.may_begin]]
+        if not any(least <= f_cnt <= least + sender.crafted for least in due):
+            yield check.wrong("FCnt", " or ".join(map(str, due)), f_cnt)
 
     def _wrong(
         self, sender: _Sender, frame: DataFrame, dev_eui: str, f_cnt: int, check: Scrutiny
@@ -156,7 +285,10 @@ class Senders:
             yield check.wrong("FOpts", "whole commands of a device", octets)
         if frame.adr and sender.unheard >= ADR_ACK_LIMIT and not frame.bit_6:
             yield check.wrong("ADRACKReq", f"yes: {sender.unheard} frames unheard", False)
+        if frame.bit_6 and self.are_known and sender.unheard_max < ADR_ACK_LIMIT:
+            yield check.wrong("ADRACKReq", f"no: {sender.unheard_max} frames unheard", True)
         sender.unheard += 1
+        sender.unheard_max += 1
         yield from _acknowledged(sender, frame, check)
         yield from self._answered(sender, said, check)
         if not on_port_0:
@@ -165,15 +297,52 @@ class Senders:
     def _answered(
         self, sender: _Sender, said: tuple[Command, ...], check: Scrutiny
     ) -> Iterator[Found]:
-        answers = {command.cid for command in said} & self._answers
-        for cid in sorted(sender.owes - answers):
+        answers = Counter(command.cid for command in said if command.cid in self._answers)
+        sender.answered += answers
+        for cid in sorted(sender.owes - answers.keys()):
             yield check.wrong(f"answer to {cid.name}", "one", None)
-        for cid in sorted(answers - sender.was_asked):
-            yield check.wrong(f"answer to {cid.name}", "none: nobody has asked", "one")
+        for cid in sorted(answers):
+            asked, answered = sender.was_asked[cid], sender.answered[cid]
+            sender.answered[cid] = min(asked, answered)
+            if not asked:
+                yield check.wrong(f"answer to {cid.name}", "none: nobody has asked", "one")
+            elif answered > asked:
+                yield check.wrong(f"answers to {cid.name}", f"{asked} in all", answered)
         for command in said:
             if command.cid is Cid.LINK_ADR and command.told != _GRANTED:
                 yield check.wrong("LinkADRAns", _GRANTED, command.told)
         sender.owes.clear()
+
+
+def _agreed(sender: _Sender) -> None:
+    """It has said that it does what was typed."""
+    word, _, value = sender.typed.partition("=")
+    if (asked := _ASKS.get(sender.typed)) is not None:
+        sender.asks.add(asked)
+    match word:
+        case "AT+ADR":
+            sender.adr = value == "1"
+        case "AT+CFM":
+            sender.confirmed = value == "1"
+        case "AT+SEND":
+            port, _, payload = value.partition(":")
+            sender.message = _Message(sender.confirmed, int(port), payload.lower())
+
+
+def _as_told(
+    sender: _Sender, frame: DataFrame, device: KnownDevice, f_cnt: int, check: Scrutiny
+) -> Iterator[Found]:
+    """Whether a new frame is what its console was told to send."""
+    yield from check.same("ADR", sender.adr, frame.adr)
+    message, session = sender.message, device.session_of(frame, f_cnt)
+    if message is None:
+        yield check.wrong("frame", "none: nobody has told it to send", "one")
+        return
+    yield from check.same("confirmed", message.confirmed, frame.confirmed)
+    yield from check.same("FPort", message.port, frame.f_port)
+    if session is not None:
+        payload = frame.clear(session.keys, f_cnt).hex()
+        yield from check.same("payload", message.payload, payload)
 
 
 def _acknowledged(sender: _Sender, frame: DataFrame, check: Scrutiny) -> Iterator[Found]:
@@ -194,47 +363,3 @@ def _asked(
         for cid in sorted(missing):
             yield check.wrong(cid.name, "one: it was asked for at the console", None)
     sender.asks.clear()
-
-
-# | 0 | unit 7 | session 8 | microseconds 48 |
-_END = 1 << 48
-_PER_MILLION = 100
-_APART_US = {"simulated": 1_000, "emulated": 50_000}
-"""How far the clocks of a station and of the air may seem apart on rigs that know the air's."""
-
-
-@dataclass(slots=True)
-class Gateways:
-    """Remembers of each station which of its clocks showed what when a frame ended."""
-
-    rig: str = ""
-    _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-
-    def connected(self, station: str) -> None:
-        """It may have begun again, with a clock that starts anew under the same session byte."""
-        self._ended.pop(station, None)
-
-    def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
-        """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
-        if uplink.injected or "dr" not in sent or self.rig not in _APART_US:
-            return  # in a lab a second radio may have sent it again
-        for found in self._wrong(uplink, sent, check):
-            yield replace(found, owner=Owner.GATEWAY)
-
-    def _wrong(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
-        yield from check.same("DR", sent["dr"], uplink.dr)
-        yield from check.same("Freq", sent["freq_hz"], uplink.freq_hz)
-        if not uplink.xtime:  # a station without a clock
-            return
-        ended_us, (clock, counter_us) = (
-            sent["t_us"] + sent["airtime_us"],
-            divmod(uplink.xtime, _END),
-        )
-        known = self._ended.setdefault(uplink.station, (clock, counter_us, ended_us))
-        if known[0] != clock:
-            return
-        passed_us = ended_us - known[2]  # before 0 where what was held is told behind a later one
-        counted_us = (counter_us - known[1] + _END // 2) % _END - _END // 2
-        apart_us = _APART_US[self.rig] + abs(passed_us) * _PER_MILLION // 1_000_000
-        if abs(counted_us - passed_us) > apart_us:
-            yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")

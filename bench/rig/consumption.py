@@ -15,6 +15,7 @@ from bench.rig.in_memory.application import PUBLISHED, spelled
 from bench.rig.interfaces import Application, Consumer, RigDevice
 from bench.rig.outages import Outages
 from bench.rig.stations import ServerSilent
+from bench.verdict.case import is_all_published
 from bench.verdict.owner import not_there
 from lns.clock import now_us
 from lns.delivery import ConfigurationError
@@ -188,6 +189,26 @@ class Consumption:
         """Start the broker again."""
         self.setup.case.fault("broker", "stop", "fault.end")
         await self._application.start_broker()
+
+    async def mend(self) -> None:
+        """Bring the broker back to a case that is over early, and wait until it has everything.
+
+        TimeoutError when a server does not publish what it has forwarded.
+        """
+        setup, events = self.setup, self.setup.case.events
+        broken = {event.get("seam") for event in events if event["kind"] == "fault.begin"}
+        if not broken & {"broker", "upstream"}:
+            return
+        stops = [event["kind"] for event in events if event.get("seam") == "broker"]
+        if stops and stops[-1] == "fault.begin":
+            await self.start_broker()
+        for server in setup.servers.values() if "upstream" in broken else ():
+            await server.to_broker.restore()
+
+        def is_there() -> bool:
+            return is_all_published(setup.case.in_order())
+
+        await until(is_there, _PUBLISHED_WITHIN_US, TimeoutError, every_us=1_000_000)
 
     async def lose_pubacks(self, lns: str = LNS) -> None:
         """Let a server's messages reach the broker, and nothing come back, until `find_broker`."""

@@ -98,6 +98,22 @@ class Outages:
         await self.setup.pause(100_000)  # until the stations notice
         await until_stations_are_up(self.setup)
 
+    async def mend(self) -> None:
+        """Start the servers that a case has ended and not started again, and free their disks.
+
+        Nobody waits for their stations.
+        """
+        for lns, server in self.setup.servers.items():
+            events = self.setup.case.events
+            told = [e["event"] for e in events if e["kind"] == "case.lns" and e["lns"] == lns]
+            if told and told[-1] == "kill":
+                self.setup.case.lns(lns, "restart")
+                await server.start_again()
+                for station in self._stations_on(lns):
+                    self._parts.stations.let_in(station)
+            if any(e["kind"] == "fault.begin" and e["fault"] == "disk full" for e in events):
+                server.free_disk()
+
     async def orphan_next_frame(self, device: Any) -> None:
         """Let a server claim a device's next frame and die before it has delivered anything.
 

@@ -8,7 +8,7 @@ import asyncio
 import difflib
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import wraps
 from inspect import iscoroutinefunction
 from itertools import chain
@@ -298,6 +298,22 @@ class Rig(Expectations):
         await self._parts.application.settle()
         self._parts.servers.check()
 
+    @property
+    def is_over_time(self) -> bool:
+        """Whether the case hangs, and is being broken off."""
+        return self._limit is not None and self._limit.expired()
+
+    async def mend(self) -> None:
+        """Let what is under way come to its end in a case that its scenario did not finish.
+
+        Servers and broker are brought back: what nobody could deliver is no server's fault, and
+        what is still missing then is.
+        """
+        with suppress(TimeoutError):
+            await self.outages.mend()
+            await self.consumption.mend()
+        await self.settle()
+
     async def pause(self, us: int) -> None:
         """Let just so much time pass, whatever is retimed."""
         await self.setup.pause(us)
@@ -479,6 +495,7 @@ class Rig(Expectations):
             began=setup.clock_began,
             has_twins=len(names) < len(setup.stations),
             kept=self._parts.store.kept(one.dev_eui for one in devices if one.known),
+            strength=setup.medium.strength,
         )
         for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck):
             self.case.find(found)

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from bench.capture.reading import Event
 from bench.clock import until
 from bench.device.interfaces import NOT_JOINED, CommandRefused, Joining, Sent
+from bench.inspection.accounts import OF_LINKS
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.interfaces import CaseStation, Frame, RigDevice, Stations
@@ -16,6 +17,7 @@ from bench.rig.provisioning import PAYLOAD
 from bench.station.tap import Tap, frame_id_of
 from bench.verdict import wire
 from bench.verdict.case import fault_fields
+from bench.verdict.expectation import LINK
 from bench.verdict.wire import json_of, reception_in
 from bench.virtual import crafted
 from bench.virtual.air import uplink_in
@@ -192,6 +194,8 @@ class TappedStation(CaseStation):
 
 
 _UP_WITHIN_US = 60_000_000
+_UNDER_WAY_US = 1_000_000
+"""How long after the bench has parted them a link may be lost for that."""
 
 
 class GatewayAway(Exception):
@@ -220,21 +224,42 @@ async def until_stations_are_up(setup: CaseSetup) -> None:
 
 
 def _blame_server(setup: CaseSetup, station: CaseStation) -> None:
-    """ServerSilent where a station has introduced itself, and waits for its server."""
+    """ServerSilent where a station has come, and its server does not take or serve it.
+
+    What was said before the bench parted the two counts no more: a station has to come again.
+    """
     said: list[tuple[str, object]] = []
+    parted_us = -_UNDER_WAY_US
     for event in setup.case.events:
-        if event["kind"] == "station.text" and event["station"] == station.eui:
-            fields = json_of(event["text"])
-            if fields is not None:
-                said.append((event["direction"], fields.get("msgtype")))
-    if station.is_up or ("up", "version") not in said:
-        return
+        if _parts(event, station):
+            parted_us = event["t_us"]
+            said.clear()
+        elif event.get("station") != station.eui:
+            continue
+        elif event["kind"] == LINK and event["t_us"] - parted_us > _UNDER_WAY_US:
+            said.append(("down", LINK))
+        elif event["kind"] == "station.text" and (fields := json_of(event["text"])) is not None:
+            said.append((event["direction"], fields.get("msgtype")))
     who = f"{station.server.lns} has sent no"
+    if station.is_up:
+        return
+    if ("down", LINK) in said:
+        raise ServerSilent(f"{station.server.lns} has refused or ended a link of {station.name}")
+    if ("up", "version") not in said:
+        return
     if ("down", "router_config") not in said:
         raise ServerSilent(f"{who} router_config to {station.name}")
     # A station whose clock is not read yet answers 0, and has to be asked again.
     if said.count(("down", "getxtime")) <= said.count(("up", "getxtime")):
         raise ServerSilent(f"{who} getxtime to {station.name}, or not again")
+
+
+def _parts(event: Event, station: CaseStation) -> bool:
+    """Whether the bench has ended a server or a link of a station, or let it come again."""
+    if event["kind"] == "case.lns":
+        return bool(event["event"] in ("kill", "restart"))
+    is_fault = event["kind"] in ("fault.begin", "fault.end")
+    return is_fault and event.get("station") == station.eui and event["fault"] in OF_LINKS
 
 
 def _session_of(device: Any) -> Any:

@@ -134,6 +134,7 @@ class SoftwareStation(TappedStation):
     def add_antenna(self, *, weaker_db: int) -> None:
         self._before_start()
         self._antennas_db.append(weaker_db)
+        self.setup.medium.antennas_db[self.eui] = tuple(self._antennas_db)
 
     def fit_gps(self) -> None:
         self._before_start()

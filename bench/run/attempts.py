@@ -1,5 +1,6 @@
 """One scenario about to be played, and what became of it."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
@@ -107,10 +108,11 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         async with rig.running(case):
             try:
                 await play.scenario(rig)
-            except DEVICE_ERRORS:
+            except (Exception, asyncio.CancelledError) as failure:
                 # What is under way to the network server still has an outcome.
-                with suppress(Exception):
-                    await rig.settle()
+                if isinstance(failure, Exception) or rig.is_over_time:
+                    with suppress(Exception):
+                        await rig.mend()
                 raise
             await rig.settle()
     except (Exception, BaseExceptionGroup) as failure:

@@ -462,6 +462,11 @@ def _one_outcome_per_reception(evidence: Evidence) -> Iterator[str]:
         yield f"{frame}: an outcome without a reception at {outcome['station']}"
 
 
+def is_all_published(events: Sequence[Event]) -> bool:
+    """Whether the application has all that network servers have forwarded in a case so far."""
+    return not any(_forwarded_means_published(Evidence.of(events)))
+
+
 def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
     owed: Counter[tuple[str | None, str, int | None, bool]] = Counter()
     for outcome in evidence.outcomes:

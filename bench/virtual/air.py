@@ -325,7 +325,10 @@ class _OnAir:
 
 
 class Medium:
-    """The air around one rig; remembers what is being transmitted right now."""
+    """The air around one rig; remembers what is being transmitted right now.
+
+    And how strong radios have heard what; `antennas_db`: how much weaker each antenna of them is.
+    """
 
     def __init__(self, region: Named, links: Links, record: Record) -> None:
         self.plan = channel_plan(region.name)
@@ -335,6 +338,8 @@ class Medium:
         self._listeners: dict[Direction, dict[int, Listener]] = {"up": {}, "down": {}}
         self._on_air: dict[int, _OnAir] = {}
         self._numbers = 0
+        self.antennas_db: dict[str, tuple[int, ...]] = {}
+        self._strengths: dict[tuple[int, str], tuple[int, float]] = {}
 
     def attach(self, listener: Listener, *, hears: Direction) -> None:
         """Let a radio hear frames of one direction, from now on."""
@@ -343,6 +348,13 @@ class Medium:
     def detach(self, listener: Listener, *, hears: Direction) -> None:
         """Let a radio hear frames of this direction no more; frames under way included."""
         self._listeners[hears].pop(id(listener), None)
+
+    def strength(self, number: int, eui: str, antenna: int) -> tuple[int, float] | None:
+        """RSSI (dBm) and SNR (dB) of a transmission at an antenna; None: it was not heard here."""
+        heard, antennas_db = self._strengths.get((number, eui)), self.antennas_db.get(eui, (0,))
+        if heard is None or antenna >= len(antennas_db):
+            return None
+        return heard[0] - antennas_db[antenna], heard[1] - antennas_db[antenna]
 
     def ongoing(self, direction: Direction) -> list[Transmission]:
         on_air = (frame.transmission for frame in self._on_air.values())
@@ -447,6 +459,7 @@ class Medium:
             if cause is None:
                 snr = snr_db(rssi_dbm, transmission.data_rate)
                 heard = Heard(transmission, int(rssi_dbm), snr, transmission.end_us)
+                self._strengths[number, listener.eui] = heard.rssi_dbm, snr
                 listener.frame_heard(heard)
             else:
                 lost = {"transmission": number, "receiver": listener.eui, "cause": cause}

@@ -3,10 +3,12 @@
 import asyncio
 import gc
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
+from bench.certificates import Authority, write_server_files
 from bench.host.relay import Relay
 from tests.looped import on_a_loop
 
@@ -212,14 +214,27 @@ def test_what_was_asked_arrives_and_no_answer_comes_back() -> None:
     assert told == [("fault.begin", "hold"), ("fault.end", "hold")]
 
 
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> ssl.SSLContext:
+    folder = tmp_path_factory.mktemp("tls")
+    write_server_files(folder, Authority(), "127.0.0.1")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "server.crt", folder / "server.key")
+    return context
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
 @pytest.mark.parametrize("turns", range(6))
-def test_of_who_connects_in_the_moment_of_its_end_nothing_is_left(turns: int) -> None:
+def test_of_who_connects_in_the_moment_of_its_end_nothing_is_left(
+    turns: int, encrypted: bool, tls: ssl.SSLContext
+) -> None:
     """However far its connection has come: the socket is closed, and no task goes on."""
 
     async def main() -> list[asyncio.Task[object]]:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(PATIENCE_S / 2):  # a handshake would be waited for longer
             server = await asyncio.start_server(lambda *ends: ends[1].close(), "127.0.0.1", 0)
-            relay = Relay("127.0.0.1", server.sockets[0].getsockname()[1])
+            port = server.sockets[0].getsockname()[1]
+            relay = Relay("127.0.0.1", port, tls=tls if encrypted else None)
             before = asyncio.all_tasks()
             await relay.start()
             with socket.create_connection(("127.0.0.1", relay.port)):
@@ -232,4 +247,23 @@ def test_of_who_connects_in_the_moment_of_its_end_nothing_is_left(turns: int) ->
             return left
 
     assert asyncio.run(main()) == []
+    gc.collect()  # a socket that is not closed is told now
+
+
+def test_of_who_stays_or_goes_after_its_handshake_nothing_is_left(tls: ssl.SSLContext) -> None:
+    trusting = ssl._create_unverified_context()
+
+    async def scenario(wire: Wire) -> None:
+        async with Relay("127.0.0.1", wire.relay.port, tls=tls) as front:
+            for goes in (True, False):
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", front.port, ssl=trusting
+                )
+                wire._writers.append(writer)
+                writer.write(b"ping")
+                assert await reader.readexactly(4) == b"ping"
+                if goes:
+                    writer.transport.abort()
+
+    play(scenario)
     gc.collect()  # a socket that is not closed is told now

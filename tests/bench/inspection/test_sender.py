@@ -1,16 +1,14 @@
 """Who is to blame when a device does not send what it owes?"""
 
-from dataclasses import replace
-
 import pytest
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Session
-from bench.inspection.sender import Gateways, Senders
-from bench.verdict.owner import Owner, Scrutiny
-from bench.verdict.wire import Uplink
-from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
+from bench.inspection.sender import Senders
+from bench.verdict.owner import Owner
+from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame
 from bench.virtual.lorawan.channel_plan import EU868
+from bench.virtual.lorawan.join_frames import join_request
 
 DEV_EUI, DEV_ADDR = "70B3D57ED0000001", "26000001"
 KEYS = Keys(bytes(16), bytes(range(16)))
@@ -21,12 +19,15 @@ CONFIRMED, UNCONFIRMED = Kind.CONFIRMED_DOWN, Kind.UNCONFIRMED_DOWN
 class Told:
     """What happens to one device, a second after the other; remembers what was found."""
 
-    def __init__(self, dev_eui: str = DEV_EUI) -> None:
-        known = KnownDevice(DEV_EUI, bytes(16), [Session(DEV_ADDR, KEYS, 0)])
+    def __init__(self, dev_eui: str = DEV_EUI, *, rig: str = "", newest: int = 9) -> None:
+        session = Session(DEV_ADDR, KEYS, 0, f_cnt_up=newest)
+        known = KnownDevice(DEV_EUI, bytes(16), [session], counts_dev_nonces=True)
         self._senders = Senders({DEV_EUI: known}, EU868)
         self._dev_eui = dev_eui
         self._t_us = 0
         self._found: list[str] = []
+        if rig:
+            self._take(kind="case.begin", rig=rig)
 
     @property
     def found(self) -> list[str]:
@@ -49,13 +50,14 @@ class Told:
         body = b"on" if port else b""
         ack = not port
         phy = data_frame(kind, DEV_ADDR, KEYS, 0, f_port=port, payload=body, f_opts=f_opts, ack=ack)
-        self._senders.handed_over(self._dev_eui, phy)
+        self._senders.handed_over(self._dev_eui, phy, {})
         return self
 
     def sends(
         self,
         f_cnt: int,
         *,
+        kind: Kind = Kind.UNCONFIRMED_UP,
         ack: bool = False,
         f_opts: bytes = b"",
         port: int = 2,
@@ -66,13 +68,30 @@ class Told:
         adr_ack_req: bool = False,
     ) -> "Told":
         phy = data_frame(
-            Kind.UNCONFIRMED_UP, DEV_ADDR, keys, f_cnt, f_port=port, payload=b"21.5 C",
+            kind, DEV_ADDR, keys, f_cnt, f_port=port, payload=b"21.5 C",
             f_opts=f_opts, ack=ack, adr=adr, bit_6=adr_ack_req,
         )  # fmt: skip
         return self._transmits(phy, f_cnt=f_cnt, session=session, origin=origin)
 
-    def joins(self) -> "Told":
-        return self._transmits(bytes(23))
+    def joins(self, dev_nonce: int = 1) -> "Told":
+        phy = join_request(bytes(16), join_eui="0" * 16, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
+        return self._transmits(phy)
+
+    def answered(self, *, late_us: int = 0, lost: bool = False, before: bool = False) -> "Told":
+        """A right acknowledgement is in RX1 of its newest frame, and ends 50 ms later."""
+        phy = data_frame(UNCONFIRMED, DEV_ADDR, KEYS, 0, ack=True)
+        opens_us = self._t_us + 50_000 + 1_000_000
+        self._senders.handed_over(self._dev_eui, phy, {(5, 868_100_000): opens_us})
+        on_air = {"direction": "down", "dr": 5, "freq_hz": 868_100_000, "airtime_us": 50_000}
+        facts = {"t_us": opens_us + late_us, "transmission": 7, **on_air}
+        if before:
+            early = {**facts, "t_us": opens_us - 100_000, "transmission": 6, "phy": "60"}
+            self._take(kind="radio.transmit", **early)
+        self._take(kind="radio.transmit", phy=phy.hex(), **facts)
+        if lost:
+            self._take(kind="radio.lost", receiver=DEV_EUI, transmission=7)
+        self._t_us += 5_000_000
+        return self
 
     def _transmits(self, phy: bytes, **facts: object) -> "Told":
         facts = {"direction": "up", "genuine": True, "origin": "device", "phy": phy.hex()} | facts
@@ -80,7 +99,12 @@ class Told:
 
     def _take(self, **fields: object) -> "Told":
         self._t_us += 1_000_000
-        event: Event = {"t_us": self._t_us, "dev_eui": self._dev_eui, **fields}
+        event: Event = {
+            "t_us": self._t_us,
+            "dev_eui": self._dev_eui,
+            "airtime_us": 50_000,
+            **fields,
+        }
         self._found += [one.text.partition(": ")[2] for one in self._senders.take(event)]
         return self
 
@@ -180,71 +204,96 @@ def test_nobody_else_is_looked_at() -> None:
     assert Told().sends(10, ack=True, origin="injected").found == []
 
 
-PHY = bytes.fromhex("4001000026000A0002B12D79F6271B6F918F42")
-FRAME = read_data(PHY)
-assert FRAME is not None
-CHECK = Scrutiny(rule="reception", of="frame", t_us=0)
-SESSION = 0xAB << 48
-SECOND_US = 1_000_000
-HEARD = Uplink(
-    station="west", t_us=0, held_us=0, phy=PHY, frame=FRAME, xtime=SESSION | 7_000_000, rctx=0,
-    dr=5, freq_hz=868_100_000, rssi=-80, snr=7,
-)  # fmt: skip
-SENT = {"t_us": SECOND_US, "airtime_us": 50_000, "dr": 5, "freq_hz": 868_100_000}
+def known(newest: int = 9) -> Told:
+    """A device whose settings and counters are known from the first frame on."""
+    return Told(rig="simulated", newest=newest)
 
 
-def found(
-    *heard: tuple[Uplink, int], rig: str = "simulated", fault: str | None = None
-) -> list[str]:
-    """What is wrong with what was heard so many microseconds after the first frame."""
-    gateways = Gateways(rig=rig)
-    all_found = []
-    for uplink, later_us in heard:
-        sent = SENT | {"t_us": SENT["t_us"] + later_us}
-        all_found += gateways.heard(uplink, sent, CHECK)
-    assert all(one.owner is Owner.GATEWAY for one in all_found)
-    return [one.text.removeprefix("frame: ") for one in all_found]
+def told_to_send(told: Told, payload: bytes = b"21.5 C", port: int = 2) -> Told:
+    return told.types(f"AT+SEND={port}:{payload.hex().upper()}")
 
 
-def after(us: int) -> Uplink:
-    counter_us = (HEARD.xtime + us) % (1 << 48)
-    return replace(HEARD, xtime=SESSION | counter_us)
+def test_it_sends_what_its_console_was_told() -> None:
+    assert told_to_send(known()).sends(10).found == []
+    assert told_to_send(known(), b"on").sends(10).found == [
+        "payload: expected 6f6e, observed 32312e352043"
+    ]
+    assert told_to_send(known(), port=3).sends(10).found == ["FPort: expected 3, observed 2"]
+    unasked = "frame: expected none: nobody has told it to send, observed one"
+    assert known().sends(10).found == [unasked]
+    assert known().types("AT+SEND=2:00", answer="AT_BUSY_ERROR").sends(10).found == [unasked]
+    assert Told(rig="emulated").sends(10).found == []
 
 
-def test_it_tells_the_channel_and_the_data_rate() -> None:
-    assert found((HEARD, 0)) == []
-    assert found((replace(HEARD, dr=4), 0)) == ["DR: expected 5, observed 4"]
-    other = replace(HEARD, freq_hz=868_300_000)
-    assert found((other, 0)) == ["Freq: expected 868100000, observed 868300000"]
+def test_it_asks_for_an_acknowledgement_where_its_console_was_told_to() -> None:
+    def told(setting: str) -> Told:
+        return told_to_send(known().types(setting))
+
+    assert told("AT+CFM=1").sends(10, kind=Kind.CONFIRMED_UP).found == []
+    assert told("AT+CFM=1").sends(10).found == ["confirmed: expected yes, observed no"]
+    surplus = "confirmed: expected no, observed yes"
+    assert told("AT+CFM=0").sends(10, kind=Kind.CONFIRMED_UP).found == [surplus]
+    assert told("AT+ADR=1").sends(10, adr=True).found == []
+    assert told("AT+ADR=1").sends(10).found == ["ADR: expected yes, observed no"]
 
 
-def test_its_clock_goes_as_time_does() -> None:
-    assert found((HEARD, 0), (after(60 * SECOND_US + 3_000), 60 * SECOND_US)) == []
-    wrong = "xtime: expected 60000000 us after the first, observed 60010000 us"
-    assert found((HEARD, 0), (after(60 * SECOND_US + 10_000), 60 * SECOND_US)) == [wrong]
-    assert found((HEARD, 0), (after(60 * SECOND_US + 10_000), 60 * SECOND_US), rig="emulated") == []
-    assert len(found((HEARD, 0), (after(-SECOND_US), SECOND_US))) == 1
-    assert found((after(SECOND_US), SECOND_US), (HEARD, 0)) == []  # it was held
+@pytest.mark.parametrize(
+    ("second", "wrong"),
+    [(11, []), (12, ["FCnt: expected 11, observed 12"]), (10, ["FCnt: expected 11, observed 10"])],
+)
+def test_a_new_message_has_the_next_counter(second: int, wrong: list[str]) -> None:
+    assert told_to_send(told_to_send(known()).sends(10)).sends(second).found == wrong
+    assert told_to_send(known()).sends(10).sends(10).found == []  # it repeats the one before
 
 
-def test_its_counter_begins_again_behind_its_end() -> None:
-    end = replace(HEARD, xtime=SESSION | ((1 << 48) - 1_000))
-    assert found((end, 0), (replace(HEARD, xtime=SESSION | 999_000), SECOND_US)) == []
+def test_who_may_have_begun_again_counts_on_or_anew() -> None:
+    begun = told_to_send(known()).sends(10).types("ATZ", answer="")
+    assert told_to_send(begun).sends(1).found == []
+    begun = told_to_send(known()).sends(10).types("ATZ", answer="")
+    assert told_to_send(begun).sends(0).found == ["FCnt: expected 11 or 1, observed 0"]
 
 
-def test_nobody_compares_the_clocks_of_two_lives() -> None:
-    other = replace(HEARD, xtime=0xAC << 48 | 5)
-    assert found((HEARD, 0), (other, SECOND_US)) == []
-    assert found((replace(HEARD, xtime=0), 0), (replace(HEARD, xtime=0), SECOND_US)) == []
-    gateways = Gateways(rig="simulated")
-    assert not [*gateways.heard(HEARD, SENT, CHECK)]
-    gateways.connected("west")
-    assert not [*gateways.heard(HEARD, SENT | {"t_us": 2 * SECOND_US}, CHECK)]
+def test_counters_that_the_bench_has_used_are_skipped() -> None:
+    crafted = told_to_send(known()).sends(10).sends(11, origin="injected")
+    assert told_to_send(crafted).sends(12).found == []
+    crafted = told_to_send(known()).sends(10).sends(11, origin="injected")
+    assert told_to_send(crafted).sends(13).found == ["FCnt: expected 11, observed 13"]
 
 
-def test_for_what_the_bench_said_in_its_name_it_is_not_blamed() -> None:
-    assert found((replace(HEARD, dr=4, injected=True), 0)) == []
+@pytest.mark.parametrize(("nonce", "found"), [(6, 0), (5, 1), (4, 1)])
+def test_dev_nonces_are_counted(nonce: int, found: int) -> None:
+    wrong = [f"DevNonce: expected more than 5, observed {nonce}"] * found
+    assert known().joins(5).joins(nonce).found == wrong
 
 
-def test_in_a_lab_a_second_radio_may_have_sent_a_frame_again() -> None:
-    assert found((replace(HEARD, dr=4), 0), (after(0), SECOND_US), rig="hardware") == []
+def test_a_sign_of_life_is_asked_for_after_64_frames_and_not_before() -> None:
+    told = known(newest=-1).types("AT+ADR=1")
+    for f_cnt in range(63):
+        told_to_send(told).sends(f_cnt, adr=True)
+    too_soon = told_to_send(told).sends(63, adr=True, adr_ack_req=True)
+    assert too_soon.found == ["ADRACKReq: expected no: 63 frames unheard, observed yes"]
+
+
+def test_an_answer_is_given_as_often_as_it_was_asked_for() -> None:
+    def asked() -> Told:
+        told = Told().is_sent(UNCONFIRMED, port=None, f_opts=LINK_ADR_REQ)
+        return told.says("+EVT:SEND_CONFIRMED_OK")
+
+    twice = ["answers to LINK_ADR: expected 1 in all, observed 2"]
+    assert asked().sends(10, f_opts=b"\x03\x07" * 2).found == twice
+    assert asked().sends(10, f_opts=b"\x03\x07").sends(11, f_opts=b"\x03\x07").found == twice
+
+
+def test_what_is_in_its_window_is_heard() -> None:
+    def sent() -> Told:
+        return told_to_send(known().types("AT+CFM=1")).sends(10, kind=Kind.CONFIRMED_UP)
+
+    failed = "+EVT:SEND_CONFIRMED_FAILED(4)"
+    missed = f"downlink in its window: expected one that it hears, observed {failed}"
+    again = "transmissions: expected no more: it was answered, observed one more"
+    assert sent().answered().says(failed).found == [missed]
+    assert sent().answered().sends(10, kind=Kind.CONFIRMED_UP).found == [again]
+    assert sent().says(failed).found == []
+    for excuse in ({"late_us": 5_000}, {"lost": True}, {"before": True}):
+        assert sent().answered(**excuse).says(failed).found == []
+        assert sent().answered(**excuse).sends(10, kind=Kind.CONFIRMED_UP).found == []

@@ -405,11 +405,13 @@ def test_a_broker_that_dies_is_told_in_words(
 ) -> None:
     async def body() -> None:
         async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(1000)
-            if accepts:
-                writer.write(bytes.fromhex("2003000000"))  # CONNACK
+            try:
                 await reader.read(1000)
-            writer.close()
+                if accepts:
+                    writer.write(bytes.fromhex("2003000000"))  # CONNACK
+                    await reader.read(1000)
+            finally:
+                writer.close()
 
         server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]

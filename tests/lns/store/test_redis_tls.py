@@ -3,7 +3,6 @@
 The Valkey of the bench is built without TLS, so it stands behind an end of TLS of its own host.
 """
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ import pytest
 
 from bench.certificates import Authority, write_server_files
 from bench.host.lns_process import Valkey
+from bench.host.relay import Relay
 from lns.clock import StoreUnavailable
 from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session
@@ -36,27 +36,11 @@ async def encrypted(folder: Path, host: str = "127.0.0.1") -> AsyncIterator[tupl
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(folder / "server.crt", folder / "server.key")
     valkey = await Valkey(folder, password="hunter2").start()
-    serving: set[asyncio.Task[None]] = set()
-
-    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while octets := await reader.read(65_536):
-            writer.write(octets)
-        writer.close()
-
-    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        serving.add(task)
-        inner = await asyncio.open_connection("127.0.0.1", valkey.port)
-        await asyncio.gather(carry(reader, inner[1]), carry(inner[0], writer))
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
-    try:
-        yield server.sockets[0].getsockname()[1], valkey
-    finally:
-        server.close()
-        await valkey.stop()  # which ends every connection
-        await asyncio.gather(*serving, return_exceptions=True)
+    async with Relay("127.0.0.1", valkey.port, tls=context) as front:
+        try:
+            yield front.port, valkey
+        finally:
+            await valkey.stop()
 
 
 def trust(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

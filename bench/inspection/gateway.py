@@ -1,0 +1,195 @@
+"""Does a station tell of a frame what was on the air: where, how fast, how strong, and when?
+
+And is it there, and answers? A network server answers where and when a station says that it heard a
+device: whoever says that wrongly makes the device deaf, and is no network server. Source: Basics
+Station, `updf`, `jreq`, `getxtime` and the layout of `xtime`; two crystals differ by 50 millionths
+at most.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bench.capture.reading import Event
+from bench.verdict.expectation import Evidence, Heard
+from bench.verdict.owner import Found, Owner, Scrutiny
+from bench.verdict.wire import Uplink, json_of
+
+# | 0 | unit 7 | session 8 | microseconds 48 |
+_END = 1 << 48
+_PER_MILLION = 100
+_APART_US = {"simulated": 1_000, "emulated": 50_000}
+"""How far the clocks of a station and of the air may seem apart on rigs that know the air's."""
+
+
+TOLD_LATE_US = 500_000
+"""How long after its end a frame is told so late that nobody can answer it."""
+_ANSWERS_WITHIN_US = 1_000_000
+_COMES_WITHIN_US = 17_000_000, 62_000_000
+"""How long a station waits at most after it was lost, and after it found no server for long."""
+_REPORTED_WITHIN_US = 1_000_000
+Strength = Callable[[int, str, int], tuple[int, float] | None]
+"""RSSI (dBm) and SNR (dB) of a transmission at a station and antenna, where the air knows them."""
+
+
+def unknown(transmission: int, station: str, antenna: int) -> None:
+    """The air of a lab tells nobody how strong anything is."""
+
+
+@dataclass(slots=True)
+class Gateways:
+    """Remembers of each station which of its clocks showed what when a frame ended.
+
+    And on virtual time since when (µs) who was asked and has not answered, is away, or has sent
+    something and told nobody.
+    """
+
+    rig: str = ""
+    strength: Strength = unknown
+    _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    _asked_us: dict[str, int] = field(default_factory=dict)
+    _sent_us: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
+    _away_us: dict[str, int] = field(default_factory=dict)
+    _may_come_us: dict[str, int] = field(default_factory=dict)
+    _cut: set[str] = field(default_factory=set)
+    _ended_servers: set[str] = field(default_factory=set)
+
+    def take(self, event: Event) -> None:
+        """Read the next event; any kind."""
+        match event["kind"]:
+            case "station.text" if event.get("origin") != "injected":
+                self._text(event)
+            case "radio.transmit" if event["direction"] == "down":
+                self._sent_us[event["sender"]].append(event["t_us"])
+            case "station.link":
+                self._lost(event, is_there=event["event"] == "refused")
+            case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
+                self._cut.add(event["station"])
+                self._lost(event)
+            case "fault.end" if (event["seam"], event["fault"]) == ("tap", "cut"):
+                self._cut.discard(event["station"])
+                self._may_come_us[event["station"]] = event["t_us"]
+            case "case.lns" if event["event"] == "kill":
+                self._ended_servers.add(event["lns"])
+            case "case.lns":
+                self._ended_servers.discard(event["lns"])
+                for station in self._away_us:
+                    self._may_come_us[station] = event["t_us"]
+
+    def _lost(self, event: Event, *, is_there: bool = False) -> None:
+        """It has no link; `is_there`: it has come, and nobody took it."""
+        station = event["station"]
+        self._asked_us.pop(station, None)
+        self._sent_us.pop(station, None)
+        self._away_us.pop(station, None)
+        if not is_there:
+            self._away_us[station] = self._may_come_us[station] = event["t_us"]
+
+    def _text(self, event: Event) -> None:
+        station, msgtype = event["station"], (json_of(event["text"]) or {}).get("msgtype")
+        if event["direction"] == "down" and msgtype == "getxtime":
+            self._asked_us.setdefault(station, event["t_us"])
+        elif msgtype in ("getxtime", "router_config", "version"):
+            self._asked_us.pop(station, None)
+        if msgtype == "version":
+            self._sent_us.pop(station, None)
+        elif msgtype == "dntxed" and self._sent_us[station]:
+            self._sent_us[station].popleft()
+        if event["direction"] == "up" and not event.get("dropped"):
+            self._away_us.pop(station, None)
+
+    def unsaid(self, end_us: int, name_of: Callable[[str], str]) -> Iterator[Found]:
+        """What stations owe when a case is over; `name_of`: their names for people."""
+        if self.rig != "simulated":
+            return
+        for station, since_us in self._asked_us.items():
+            if end_us - since_us > _ANSWERS_WITHIN_US:
+                yield _unsaid(name_of(station), station, since_us, "answer to getxtime")
+        for station, sent_us in self._sent_us.items():
+            if sent_us and end_us - sent_us[0] > _REPORTED_WITHIN_US:
+                yield _unsaid(name_of(station), station, sent_us[0], "dntxed of what it has sent")
+        for station, since_us in self._away_us.items():
+            may_us = self._may_come_us[station]
+            within_us = min(_COMES_WITHIN_US[0] + 2 * (may_us - since_us), _COMES_WITHIN_US[1])
+            is_shut_out = station in self._cut or self._ended_servers
+            if not is_shut_out and end_us - may_us > within_us:
+                yield _unsaid(name_of(station), station, may_us, "new connection")
+
+    def connected(self, station: str) -> None:
+        """It may have begun again, with a clock that starts anew under the same session byte."""
+        self._ended.pop(station, None)
+
+    def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
+        """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
+        if uplink.injected or "dr" not in sent or self.rig not in _APART_US:
+            return  # in a lab a second radio may have sent it again
+        for found in self._wrong(uplink, sent, check):
+            yield replace(found, owner=Owner.GATEWAY)
+
+    def _wrong(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
+        yield from check.same("DR", sent["dr"], uplink.dr)
+        yield from check.same("Freq", sent["freq_hz"], uplink.freq_hz)
+        number = sent.get("transmission", 0)
+        strength = self.strength(number, uplink.station, uplink.rctx)
+        if strength is not None:
+            # An octet without sign, and one of quarters: what does not fit begins again.
+            yield from check.same("rssi", float(-(-strength[0] % 256)), uplink.rssi)
+            quarters = (int(4 * strength[1]) + 128) % 256 - 128
+            yield from check.same("snr", quarters / 4, uplink.snr)
+        if not uplink.xtime:  # a station without a clock
+            return
+        ended_us, (clock, counter_us) = (
+            sent["t_us"] + sent["airtime_us"],
+            divmod(uplink.xtime, _END),
+        )
+        known = self._ended.setdefault(uplink.station, (clock, counter_us, ended_us))
+        if known[0] != clock:
+            return
+        passed_us = ended_us - known[2]  # before 0 where what was held is told behind a later one
+        counted_us = (counter_us - known[1] + _END // 2) % _END - _END // 2
+        apart_us = _APART_US[self.rig] + abs(passed_us) * _PER_MILLION // 1_000_000
+        if abs(counted_us - passed_us) > apart_us:
+            yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
+
+
+def _unsaid(name: str, station: str, t_us: int, what: str) -> Found:
+    return Found(
+        owner=Owner.GATEWAY, rule="a station serves", t_us=t_us, station=station,
+        text=f"{name}: {what}: expected one, observed none", expected="one", observed="none",
+    )  # fmt: skip
+
+
+Told = Mapping[tuple[str, int], Sequence[Uplink]]
+"""The frames that were told, by station and `xtime`."""
+
+
+def deaf_stations(evidence: Evidence, told: Told, sent: Mapping[bytes, Event]) -> Iterator[Found]:
+    """Stations that made an answer impossible which was due; `sent`: transmissions by octets."""
+    heard = evidence.heard
+    for frame_id, rows in evidence.expected.items():
+        for row, reception in zip(rows, heard.get(frame_id, ()), strict=False):
+            outcome = reception.outcome
+            due = row.words.answer in ("RX1", "RX2")
+            if not due or outcome is None or outcome.answer != "TooLate":
+                continue
+            cause = _why_deaf(reception, told, sent)
+            if cause is not None:
+                name = evidence.name(row.station)
+                yield Found(
+                    owner=Owner.GATEWAY, rule="station that cannot answer", t_us=reception.t_us,
+                    text=f"{name} cannot answer {frame_id}: {cause}", station=row.station,
+                    frame_id=frame_id, expected=row.words.answer, observed="TooLate",
+                )  # fmt: skip
+
+
+def _why_deaf(reception: Heard, told: Told, sent: Mapping[bytes, Event]) -> str | None:
+    if not reception.xtime:
+        return "its clock is not known"
+    for uplink in told.get((reception.station, reception.xtime), ()):
+        radio = sent.get(uplink.phy)
+        if uplink.t_us != reception.t_us or radio is None or "airtime_us" not in radio:
+            continue
+        late_us = int(uplink.t_us - uplink.held_us - radio["t_us"] - radio["airtime_us"])
+        if late_us > TOLD_LATE_US:
+            return f"it told of the frame {late_us // 1000} ms after its end"
+    return None

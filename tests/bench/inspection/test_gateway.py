@@ -1,0 +1,149 @@
+"""Who is to blame when a station tells of a frame otherwise than it was on the air?"""
+
+from dataclasses import replace
+
+from bench.inspection.gateway import Gateways
+from bench.verdict.owner import Owner, Scrutiny
+from bench.verdict.wire import Uplink
+from bench.virtual.lorawan.air_interface import read_data
+
+PHY = bytes.fromhex("4001000026000A0002B12D79F6271B6F918F42")
+FRAME = read_data(PHY)
+assert FRAME is not None
+CHECK = Scrutiny(rule="reception", of="frame", t_us=0)
+SESSION = 0xAB << 48
+SECOND_US = 1_000_000
+HEARD = Uplink(
+    station="west", t_us=0, held_us=0, phy=PHY, frame=FRAME, xtime=SESSION | 7_000_000, rctx=0,
+    dr=5, freq_hz=868_100_000, rssi=-80.0, snr=7.0,
+)  # fmt: skip
+SENT = {"t_us": SECOND_US, "airtime_us": 50_000, "dr": 5, "freq_hz": 868_100_000}
+
+
+def found(*heard: tuple[Uplink, int], rig: str = "simulated") -> list[str]:
+    """What is wrong with what was heard so many microseconds after the first frame."""
+    gateways = Gateways(rig=rig)
+    all_found = []
+    for uplink, later_us in heard:
+        sent = SENT | {"t_us": SENT["t_us"] + later_us}
+        all_found += gateways.heard(uplink, sent, CHECK)
+    assert all(one.owner is Owner.GATEWAY for one in all_found)
+    return [one.text.removeprefix("frame: ") for one in all_found]
+
+
+def after(us: int) -> Uplink:
+    counter_us = (HEARD.xtime + us) % (1 << 48)
+    return replace(HEARD, xtime=SESSION | counter_us)
+
+
+def test_it_tells_the_channel_and_the_data_rate() -> None:
+    assert found((HEARD, 0)) == []
+    assert found((replace(HEARD, dr=4), 0)) == ["DR: expected 5, observed 4"]
+    other = replace(HEARD, freq_hz=868_300_000)
+    assert found((other, 0)) == ["Freq: expected 868100000, observed 868300000"]
+
+
+def test_its_clock_goes_as_time_does() -> None:
+    assert found((HEARD, 0), (after(60 * SECOND_US + 3_000), 60 * SECOND_US)) == []
+    wrong = "xtime: expected 60000000 us after the first, observed 60010000 us"
+    assert found((HEARD, 0), (after(60 * SECOND_US + 10_000), 60 * SECOND_US)) == [wrong]
+    assert found((HEARD, 0), (after(60 * SECOND_US + 10_000), 60 * SECOND_US), rig="emulated") == []
+    assert len(found((HEARD, 0), (after(-SECOND_US), SECOND_US))) == 1
+    assert found((after(SECOND_US), SECOND_US), (HEARD, 0)) == []  # it was held
+
+
+def test_its_counter_begins_again_behind_its_end() -> None:
+    end = replace(HEARD, xtime=SESSION | ((1 << 48) - 1_000))
+    assert found((end, 0), (replace(HEARD, xtime=SESSION | 999_000), SECOND_US)) == []
+
+
+def test_nobody_compares_the_clocks_of_two_lives() -> None:
+    other = replace(HEARD, xtime=0xAC << 48 | 5)
+    assert found((HEARD, 0), (other, SECOND_US)) == []
+    assert found((replace(HEARD, xtime=0), 0), (replace(HEARD, xtime=0), SECOND_US)) == []
+    gateways = Gateways(rig="simulated")
+    assert not [*gateways.heard(HEARD, SENT, CHECK)]
+    gateways.connected("west")
+    assert not [*gateways.heard(HEARD, SENT | {"t_us": 2 * SECOND_US}, CHECK)]
+
+
+def test_for_what_the_bench_said_in_its_name_it_is_not_blamed() -> None:
+    assert found((replace(HEARD, dr=4, injected=True), 0)) == []
+
+
+def test_in_a_lab_a_second_radio_may_have_sent_a_frame_again() -> None:
+    assert found((replace(HEARD, dr=4), 0), (after(0), SECOND_US), rig="hardware") == []
+
+
+def as_loud(rssi_dbm: int, snr_db: float) -> list[str]:
+    """What is wrong where the air has given a station this, and it tells of -80 dBm and 7 dB."""
+    gateways = Gateways(rig="simulated", strength=lambda *where: (rssi_dbm, snr_db))
+    return [one.text.removeprefix("frame: ") for one in gateways.heard(HEARD, SENT, CHECK)]
+
+
+def test_it_tells_how_strong_the_frame_was() -> None:
+    assert as_loud(-80, 7) == []
+    assert as_loud(-83, 7) == ["rssi: expected -83.0, observed -80.0"]
+    assert as_loud(176, 71) == []  # one octet, and one of quarters
+    assert as_loud(-80, -7) == ["snr: expected -7.0, observed 7.0"]
+
+
+Happened = tuple[int, str, dict[str, object]]
+
+
+def unsaid(*events: Happened, until_s: int, rig: str = "simulated") -> str:
+    gateways = Gateways(rig=rig)
+    for at_s, kind, facts in events:
+        gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
+    all_found = list(gateways.unsaid(until_s * SECOND_US, str))
+    assert all(one.owner is Owner.GATEWAY for one in all_found)
+    return ", ".join(one.text for one in all_found)
+
+
+def says(at_s: int, direction: str, msgtype: str, **facts: object) -> Happened:
+    text = f'{{"msgtype":"{msgtype}"}}'
+    return at_s, "station.text", {"direction": direction, "text": text, **facts}
+
+
+CUT = {"seam": "tap", "fault": "cut"}
+AWAY = ((1, "fault.begin", CUT), (3, "fault.end", CUT))
+GONE = "west: new connection: expected one, observed none"
+
+
+def test_it_comes_again_when_its_link_is_back() -> None:
+    assert unsaid(*AWAY, until_s=60) == GONE
+    assert unsaid(*AWAY, until_s=60, rig="emulated") == ""
+    assert unsaid(*AWAY, until_s=20) == ""  # it may wait for longer
+    assert unsaid(AWAY[0], until_s=600) == ""
+    assert unsaid(*AWAY, says(8, "up", "version"), until_s=60) == ""
+    assert unsaid(*AWAY, says(8, "up", "updf", origin="injected"), until_s=60) == GONE
+
+
+def test_who_came_and_was_refused_is_not_away() -> None:
+    assert unsaid(*AWAY, (8, "station.link", {"event": "refused"}), until_s=600) == ""
+    closed, killed = (2, "station.link", {"event": "closed"}), {"event": "kill", "lns": "a"}
+    assert unsaid(closed, until_s=60) == GONE
+    assert unsaid((2, "case.lns", killed), closed, until_s=600) == ""
+    again = (9, "case.lns", {"event": "restart", "lns": "a"})
+    assert unsaid((2, "case.lns", killed), closed, again, until_s=600) == GONE
+
+
+def test_it_answers_what_its_server_asks() -> None:
+    asked, wrong = (
+        says(1, "down", "getxtime"),
+        "west: answer to getxtime: expected one, observed none",
+    )
+    assert unsaid(asked, until_s=3) == wrong
+    assert unsaid(asked, says(1, "up", "getxtime"), until_s=3) == ""
+    assert unsaid(asked, says(2, "down", "router_config"), until_s=9) == ""
+    assert unsaid(asked, (1, "station.link", {"event": "refused"}), until_s=3) == ""
+
+
+def test_it_tells_what_it_has_sent() -> None:
+    sent = (1, "radio.transmit", {"direction": "down", "sender": "west"})
+    wrong = "west: dntxed of what it has sent: expected one, observed none"
+    assert unsaid(sent, until_s=4) == wrong
+    assert unsaid(sent, until_s=1) == ""
+    assert unsaid(sent, says(1, "up", "dntxed"), until_s=4) == ""
+    assert unsaid(sent, sent, says(1, "up", "dntxed"), until_s=4) == wrong
+    assert unsaid(sent, (1, "station.link", {"event": "refused"}), until_s=4) == ""
