@@ -309,10 +309,13 @@ class WebSocket(ServerConnection):
         """
         messages = self.recv_messages
         unread = messages.frames.queue
-        if not unread or unread[0].opcode is not _TEXT or not unread[0].fin:
+        if not unread:
+            return None
+        first = unread[0]
+        if first.opcode is not _TEXT or not first.fin:
             return None
         try:
-            text = str(unread[0].data, "utf-8")
+            text = str(first.data, "utf-8")
         except UnicodeDecodeError:
             return None
         unread.popleft()
