@@ -127,6 +127,7 @@ def is_reception(text: str) -> bool:
     return isinstance(found, dict) and found.get("msgtype") in _RECEPTIONS
 
 
+@lru_cache(maxsize=_TEXTS_MAX)
 def unreadable_type(text: str) -> str | None:
     """The msgtype of a text that is no reception and lacks what its kind must have; else None.
 

@@ -262,6 +262,8 @@ class Session(Struct, kw_only=True, gc=False):
 
     def lived(self, f_cnt: int, mic: Mic) -> Lived:
         """Which frame of the newest life this is, whatever others were taken back."""
+        if not self.taken_back:
+            return Lived(self.life)
         name = self.life, f_cnt
         is_taken = any(its == name and other != mic for other, its in self.taken_back.items())
         return Lived(self.life, odd=is_taken)

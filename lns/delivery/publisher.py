@@ -180,8 +180,8 @@ def message_of(
     key = _first_id(session, f_cnt, frame, lived)
     copy = "" if first else f"-{reception.station}-{session.number_copy(f_cnt)}"
     return Message(
-        message_id=key + copy,
-        remove_duplicates_key=key,
+        key + copy,  # of more than fifteen names Python would make a dictionary first
+        key,
         lns=lns,
         dev_eui=session.dev_eui,
         dev_addr=session.dev_addr,

@@ -9,13 +9,14 @@ a TLS handshake costs 300 kB, and whoever has begun one has shown nothing yet.
 import asyncio
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
-from websockets.frames import Opcode
+from websockets.frames import Frame, Opcode
 from websockets.protocol import State
 
 from lns.clock import now_us
@@ -284,24 +285,42 @@ class WebSocket(ServerConnection):
         self.transport.abort()
 
     @property
-    def has_unread(self) -> bool:
-        """Whether something has come that nobody has received yet."""
-        return len(self.recv_messages.frames) > 0
+    def unread(self) -> deque[Frame]:
+        """What has come that nobody has received yet."""
+        return self.recv_messages.frames.queue
+
+    async def arrival(self) -> None:
+        """Wait until something has come, or nothing will any more: `recv` says why."""
+        messages = self.recv_messages
+        if messages.closed:
+            return
+        waiter = messages.frames.get_waiter = self.loop.create_future()
+        try:
+            await waiter
+        except EOFError:
+            return
+        finally:
+            messages.frames.get_waiter = None
 
     def text_there(self) -> str | None:
         """The next text, if it has come in one piece: `recv` at a fifth of its price.
 
         None also where it is no UTF-8: `recv` ends the connection then, and says why.
         """
-        unread = self.recv_messages.frames.queue
-        if not unread or unread[0].opcode is not _TEXT or not unread[0].fin:
+        messages = self.recv_messages
+        unread = messages.frames.queue
+        if not unread:
+            return None
+        first = unread[0]
+        if first.opcode is not _TEXT or not first.fin:
             return None
         try:
-            text = str(unread[0].data, "utf-8")
+            text = str(first.data, "utf-8")
         except UnicodeDecodeError:
             return None
         unread.popleft()
-        self.recv_messages.maybe_resume()
+        if messages.paused:
+            messages.maybe_resume()
         return text
 
     def send_at_once(self, text: str) -> None:
@@ -351,14 +370,21 @@ class WebSocketLink:
             raise LinkClosed(self._ended(self._connection.dropped_for))
 
     async def receive(self) -> str:
-        """The next text; binary messages (the remote shell's) are counted and not read."""
+        """The next text; binary messages (the remote shell's) are counted and not read.
+
+        Who waits for it leaves the others their turn.
+        """
+        connection = self._connection
         while True:
-            message: str | bytes | None = self._connection.text_there()
-            if message is None:
-                message = await self._next()
+            if not connection.unread:
+                self._turn_messages, self._left_in_turn = 1, 2
+                await connection.arrival()
             elif self._left_in_turn == 0:
                 await self._leave_to_others()
             self._left_in_turn -= 1
+            message: str | bytes | None = connection.text_there()
+            if message is None:
+                message = await self._whatever_comes()
             if isinstance(message, str):
                 self.texts += 1
                 return message
@@ -368,12 +394,7 @@ class WebSocketLink:
         """End the connection at once."""
         self._connection.drop(cause)
 
-    async def _next(self) -> str | bytes:
-        """The next message, whatever it is; who waits for it leaves the others their turn."""
-        if self._connection.has_unread:
-            await self._leave_to_others()
-        else:
-            self._turn_messages, self._left_in_turn = 1, 2
+    async def _whatever_comes(self) -> str | bytes:
         try:
             return await self._connection.recv()
         except ConnectionClosed as error:

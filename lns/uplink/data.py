@@ -148,9 +148,10 @@ class Fate(Struct):
             self._decided.set()
 
     def of(self, became: Outcome) -> Outcome:
-        self.lost = became.reason in _LOST
-        self.refused = became.reason is _INVALID
-        self.is_over = became.reason is Reason.UNKNOWN_DEVICE
+        if became.reason is not None:
+            self.lost = became.reason in _LOST
+            self.refused = became.reason is _INVALID
+            self.is_over = became.reason is Reason.UNKNOWN_DEVICE
         return became
 
 

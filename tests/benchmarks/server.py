@@ -2,14 +2,16 @@
 
 `python -m tests.benchmarks.server` drives it over real WebSockets with 1, 2, 50 and 500 stations,
 capture on, beside a bare `websockets` server that parses the same JSON and sends it back, in turns
-in the same run. The frames are all different and of 500 ABP devices, so every one goes through MIC
-check and level 1. Then confirmed uplinks, as fast as they are answered and then at half that rate:
-the time from `updf` to `dnmsg`. Then with a Mosquitto, next to paho alone. Exit status 1 when an
-aim is missed; the aims are meant for a machine that has two cores to spare.
+in the same run. What else the host does makes a run slower and never faster, so the best of several
+short ones counts, on either side. Beside the share of the rate stands that of the processor time;
+where the two differ, somebody else had the cores. The frames are all different and of 500 ABP
+devices, so every one goes through MIC check and level 1. Then confirmed uplinks, as fast as they
+are answered and then at half that rate: the time from `updf` to `dnmsg`. Then with a Mosquitto,
+next to paho alone. Exit status 1 when an aim is missed; the aims are meant for a machine that has
+two cores to spare.
 """
 
 import argparse
-import statistics
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -23,7 +25,8 @@ from tests.broker import Mosquitto
 
 STATIONS = (1, 2, 50, 500)
 DEVICES = 500
-RUNS = 3
+RUNS = 7
+BROKER_RUNS = 3
 FRAMES = 20_000
 SHARE_OF_ECHO_MIN = 0.4
 SHARE_OF_PAHO_MIN = 0.5
@@ -59,6 +62,11 @@ class Row:
     def share(self) -> float:
         """The rate of the network server against that of the echo server."""
         return self.server.rate / self.echo.rate
+
+    @property
+    def cpu_share(self) -> float:
+        """The same of what a processor can do in a second."""
+        return self.echo.cpu_us / self.server.cpu_us
 
 
 def main(arguments: list[str]) -> int:
@@ -98,9 +106,9 @@ def _to_outcome(folder: Path, uplinks: int, seconds: float) -> list[Row]:
         for stations in STATIONS:
             pairs = []
             for _ in range(RUNS):
-                sent = devices.uplinks(uplinks)
+                sent = devices.uplinks(uplinks // 2)
                 pairs.append((flood_echo(echo, sent, stations), flood(server, sent, stations)))
-            echoed, reached = (_median([pair[side] for pair in pairs]) for side in (0, 1))
+            echoed, reached = (_best([pair[side] for pair in pairs]) for side in (0, 1))
             answering = flood_confirmed(server, devices, stations, uplinks // 3)
             found_us, unanswered = latencies(server, devices, stations, answering.rate / 2, seconds)
             ms = sorted(us / 1000 for us in found_us) or [float("inf")]
@@ -160,27 +168,25 @@ def latencies(
         return wires.pace(devices.paced(int(rate * seconds), rate), PATIENCE_US)
 
 
-def _median(found: list[Pace]) -> Pace:
-    return Pace(
-        statistics.median(pace.rate for pace in found),
-        statistics.median(pace.cpu_us for pace in found),
-    )
+def _best(found: list[Pace]) -> Pace:
+    return Pace(max(pace.rate for pace in found), min(pace.cpu_us for pace in found))
 
 
 def _print_rows(rows: list[Row]) -> None:
     print(
-        f"{'':8} | {'echo server':^17} | {'to the outcome':^24} | {'answered':^15}"
+        f"{'':8} | {'echo server':^17} | {'to the outcome':^31} | {'answered':^15}"
         " | updf to dnmsg at half that"
     )
     print(
         f"{'stations':8} | {'a second':>8} {'cpu us':>8}"
-        f" | {'a second':>8} {'cpu us':>8} {'share':>6}"
+        f" | {'a second':>8} {'cpu us':>8} {'share':>6} {'by cpu':>6}"
         f" | {'a second':>8} {'cpu us':>6} | {'p50 ms':>6} {'p99 ms':>6} {'unanswered':>10}"
     )
     for row in rows:
         print(
             f"{row.stations:8} | {row.echo.rate:8.0f} {row.echo.cpu_us:8.0f}"
-            f" | {row.server.rate:8.0f} {row.server.cpu_us:8.0f} {row.share:6.0%}"
+            f" | {row.server.rate:8.0f} {row.server.cpu_us:8.0f}"
+            f" {row.share:6.0%} {row.cpu_share:6.0%}"
             f" | {row.answering.rate:8.0f} {row.answering.cpu_us:6.0f}"
             f" | {row.p50_ms:6.1f} {row.p99_ms:6.1f} {row.unanswered:10}"
         )
@@ -211,14 +217,14 @@ def _to_broker(folder: Path, uplinks: int) -> float:
         with NetworkServer(folder / "upstream", devices, upstream) as server:
             flood(server, devices.uplinks(uplinks), 50, ACKNOWLEDGED, AHEAD_OF_BROKER)
             bare, reached = [], []
-            for _ in range(RUNS):
+            for _ in range(BROKER_RUNS):
                 seconds = bare_in_own_process(uplinks, broker.port, folder)
                 bare.append(uplinks / seconds)
                 sent = devices.uplinks(uplinks)
                 reached.append(flood(server, sent, 50, ACKNOWLEDGED, AHEAD_OF_BROKER))
     finally:
         broker.stop()
-    found, paho = _median(reached), statistics.median(bare)
+    found, paho = _best(reached), max(bare)
     print(f"to the broker, QoS 1, 50 stations: {found.rate:.0f} a second, {found.cpu_us:.0f} us of")
     print(f"  processor each; paho alone {paho:.0f} a second; share {found.rate / paho:.0%}")
     return found.rate / paho
