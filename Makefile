@@ -131,7 +131,7 @@ once: $(STAMP) mosquitto ## Every scenario once on real wires: ptys, WebSockets,
 emulated: $(STAMP) mosquitto ## Every scenario on real wires, with every strategy and kind of uplink
 	@$(VENV) .ci/part emulated 600 $(ON_WIRES) $(OR_REPEATED)
 
-bench: $(STAMP) ## Measure the hot paths with fixed seeds; the median of five; then Spark beside DuckDB
+bench: $(STAMP) mosquitto ## Measure the hot paths with fixed seeds; the median of five; then Spark beside DuckDB
 	@$(VENV) -m tests.benchmarks
 	@$(VENV) -m tests.benchmarks.scoring --rows 1000000,10000000,50000000
 

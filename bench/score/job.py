@@ -28,7 +28,7 @@ _LAKE = {name: name for name in TABLES if name not in (RUNS, *OF_NIGHTS)}
 _LAKE["receptions"] = "oracle"
 # What is worked out once, beside these; the others are worked out where they are read.
 _KEPT = {
-    *_LAKE.values(), "lines", "others", "case_expect", "radio_transmit", "station_text",
+    *_LAKE.values(), "nameless", "others", "case_expect", "radio_transmit", "station_text",
     "lns_claim", "lns_downlink", "cases", "matched", "published", "dnmsgs", "facts", "statuses",
     "shared", "uplinks", "effects_due", "contradictions", "disagreements", "opportunities",
 } - {"answers"}  # fmt: skip
@@ -82,10 +82,12 @@ def score(
         refuse_what_executors_cannot_read(spark, files, store)
         progress(f"reading {len(files)} capture files")
         tables = Tables(spark, store.shared, _HASHED)
-        tables.put_lines("read", read.lines(spark, [str(file) for file in files]))
         books = dict(zip(runs, found_whole, strict=True))
+        withheld = findings.withheld(books)
+        cases = [(one["run"], one["case"]) for one in withheld]
+        tables.put_lines("read", read.lines(spark, [str(file) for file in files], cases))
         tables.put_rows("holes", findings.HOLES, findings.holes(books))
-        tables.put_rows("withheld", findings.WITHHELD, findings.withheld(books))
+        tables.put_rows("withheld", findings.WITHHELD, withheld)
         progress("working out what was due")
 
         def into_lake(name: str) -> None:

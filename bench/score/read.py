@@ -1,6 +1,6 @@
 """What lines do the captures hold, to which case does each belong, and what befell each case?"""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import reduce
 from operator import and_
 
@@ -58,11 +58,14 @@ KINDS = {
 """What a line of a kind says beside what every line has: the columns of its table."""
 
 
-def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+def lines(
+    spark: SparkSession, files: Sequence[str], withheld: Collection[tuple[str, str]] = ()
+) -> DataFrame:
     """Every line of these capture files, with the `run` it belongs to: the name of the folder.
 
     `text` is the whole line; `unpacked` tells what else stands in it. One that is torn has nothing
-    but its text. The files are these and no others, whatever characters their names have.
+    but its text. `withheld`: whether it names one of these cases, each with its run. The files are
+    these and no others, whatever characters their names have.
     """
     folder = F.substring_index(F.substring_index("_metadata.file_path", "/", -2), "/", 1)
     # Spark writes a path as a URL, in which "+" stands for itself.
@@ -75,6 +78,7 @@ def lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
         .select(run.alias("run"), F.col("value").alias("text"), said.alias("said"))
         .select("run", F.when(whole, F.col("said")).alias("said"), "text")
         .select("run", "said.*", "text")
+        .withColumn("withheld", F.concat_ws("/", "run", "case").isin(*map("/".join, withheld)))
     )
 
 
@@ -94,10 +98,10 @@ _NEXT_BEGIN = """min(begin_us) OVER (PARTITION BY run ORDER BY begin_us DESC
      RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"""
 
 
-_LINES = f"""
--- The whole lines of the cases that are whole. A line belongs to the case it names; one that names
--- none to the case that was open then, if it was the only one: cases may run side by side. A case
--- without an end is open until another one begins; the last one has no open_until_us.
+_NAMELESS = f"""
+-- The whole lines that name no case, which are few, with the case that was open then, if it was the
+-- only one: cases may run side by side. A case without an end is open until another one begins; the
+-- last one has no open_until_us.
 WITH whole AS (FROM read |> WHERE kind IS NOT NULL),
   numbered AS (
     FROM whole |> WHERE kind IN ('case.begin', 'case.end') AND case IS NOT NULL
@@ -112,19 +116,20 @@ WITH whole AS (FROM read |> WHERE kind IS NOT NULL),
       struct(open_until_us AS t_us, 2 AS rank, -1 AS opens)))
     FROM numbered
     UNION ALL
-    SELECT run, 0, struct(*), t_us, 1, 0 FROM whole WHERE case IS NULL),
-  nameless AS (
-    FROM events |> WHERE t_us IS NOT NULL
-    |> SELECT run, line, sum(opens) OVER so_far AS open, sum(opens * number) OVER so_far AS number
-       WINDOW so_far AS (PARTITION BY run ORDER BY t_us, rank
-         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-    |> WHERE line IS NOT NULL |> SET number = if(open = 1, number, NULL)
-    |> LEFT JOIN numbered USING (run, number))
-FROM (
-  FROM whole |> WHERE case IS NOT NULL
-  UNION ALL
-  SELECT run, case, line.kind, line.t_us, line.source, line.seq, line.text FROM nameless)
-|> LEFT ANTI JOIN withheld USING (run, case)"""
+    SELECT run, 0, struct(*), t_us, 1, 0 FROM whole WHERE case IS NULL)
+FROM events |> WHERE t_us IS NOT NULL
+|> SELECT run, line, sum(opens) OVER so_far AS open, sum(opens * number) OVER so_far AS number
+   WINDOW so_far AS (PARTITION BY run ORDER BY t_us, rank
+     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+|> WHERE line IS NOT NULL |> SET number = if(open = 1, number, NULL)
+|> LEFT JOIN numbered USING (run, number)
+|> LEFT ANTI JOIN withheld USING (run, case)
+|> SELECT run, case, line.kind, line.t_us, line.source, line.seq, line.text"""
+
+_LINES = """
+-- The whole lines of the cases that are whole, each with its case. They are not kept once more.
+FROM read |> WHERE kind IS NOT NULL AND case IS NOT NULL AND NOT withheld |> DROP withheld
+|> UNION ALL (FROM nameless)"""
 
 _STALLS = f"""
 -- One row per run whose host stalled for too long: when, each time.
@@ -223,6 +228,7 @@ def _of_kind(kind: str) -> str:
 
 
 QUERIES = {
+    "nameless": _NAMELESS,
     "lines": _LINES,
     "others": _OTHERS,
     **{kind.replace(".", "_"): _of_kind(kind) for kind in KINDS},
