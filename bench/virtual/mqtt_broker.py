@@ -287,6 +287,7 @@ class Client:
         )
         if self._broker.login_refusals:
             self._broker.login_refusals -= 1
+            self._broker.open_us = now_us()
             self.refused_us = now_us()
             self._say(_CONNACK << 4, bytes([0, _NOT_AUTHORIZED, 0]))
             self.answered_us = None
@@ -388,6 +389,7 @@ class MqttBroker:
     since when a client is here and is served. `deserted`: how often one has left or has waited for
     less than `patience_us`; `connections`: how many there were, `lost_us`: when the latest ended.
     `login_refusals`: so many of the next logins are refused; who is refused has to leave at once.
+    `open_us`: since when every login is taken.
     """
 
     def __init__(
@@ -405,7 +407,7 @@ class MqttBroker:
         self.resumed: Callable[[Client], None] = lambda client: None
         self.acknowledged: Callable[[Client, int], None] = lambda client, number: None
         self.left_by: Callable[[Client], None] = lambda client: None
-        self.full_us = self.deaf_us = self.without_a_word = 0
+        self.full_us = self.deaf_us = self.open_us = self.without_a_word = 0
         self.well_since_us: int | None = None
         self.deserted = 0
         self.connections = self.lost_us = 0
@@ -423,6 +425,7 @@ class MqttBroker:
         """Be there, if it is not."""
         if self._listener is not None:
             return
+        self.open_us = now_us()
         listener = self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self.path))
         listener.listen()

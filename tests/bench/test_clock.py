@@ -1,7 +1,8 @@
 import asyncio
 import socket
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -216,3 +217,20 @@ def test_what_others_give_to_a_thread_is_done_on_the_loop() -> None:
         return await loop.run_in_executor(None, threading.get_ident) == here, now_us()
 
     assert run(work()) == (True, 0)
+
+
+def test_what_is_done_in_a_thread_may_be_made_to_fail() -> None:
+    @contextmanager
+    def failing() -> Iterator[None]:
+        yield
+        raise OSError("not now")
+
+    async def play() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        assert await loop.run_in_executor(None, divmod, 7, 2) == (3, 1)
+        loop.in_thread = failing
+        with pytest.raises(OSError, match="not now"):
+            await loop.run_in_executor(None, divmod, 7, 2)
+
+    run(play())

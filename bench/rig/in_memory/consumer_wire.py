@@ -4,6 +4,7 @@ The real subscription on a socket; a file beside its own, or topics on which it 
 and what is between it and its store.
 """
 
+import asyncio
 import sys
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,7 +15,6 @@ from sqlite3 import Connection, connect
 
 from bench.capture import Record
 from bench.chance import stream
-from bench.clock import pause
 from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
@@ -45,7 +45,7 @@ _AT_LEAST_ONCE, _NOTHING_RETAINED = 1, 2 << 4
 """Options of a subscription (MQTT 5.0, 3.8.3.1): QoS 1, with what is retained or not."""
 _ASKED = {_TOPIC: _AT_LEAST_ONCE | _NOTHING_RETAINED, TOPIC: _AT_LEAST_ONCE}
 _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
-_TOO_LATE, _A_MOMENT_US = "lorawan/bench/late/up", 1_000
+_TOO_LATE = "lorawan/bench/late/up"
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
 
@@ -113,7 +113,9 @@ class ConsumerWire:
             self._subscription.stop_listening()
             self._is_over = True
             self._client.bring(_TOO_LATE, b"{}", {}, _AT_LEAST_ONCE)
-            await pause(_A_MOMENT_US)
+            heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(0, heard.set_result, None)
+            await heard  # whoever reads has done so by then
 
     def cut(self) -> None:
         """The consumer is gone, or its connection: nothing more of it is heard."""

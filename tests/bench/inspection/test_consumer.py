@@ -1,6 +1,7 @@
 """The books of a consumer find every decision that its detectors must not take."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -241,3 +242,25 @@ def test_books_and_detectors_agree_on_whatever_comes(seed: int, partitioned: boo
             detectors.ignore(entries, message, now_us, duplicate)
             told = {**fields, "key": key, "by": str(duplicate.by), "first_position": first}
             assert list(books.told(rules, "inbox.ignored", told, now_us)) == []
+
+
+def test_an_effect_may_be_had_twice_when_a_lease_has_ended_and_is_counted() -> None:
+    books, rules = ConsumerBooks(has_gaps=True), replace(RULES, may_overrun=True)
+    for position in (1, 2):
+        told = said("a", position=position)
+        line = {"position": position, "channel": "up", "messageId": "a", "body": {}}
+        books.had(rules.name, line)
+        assert list(books.told(rules, "inbox.accepted", told, 0)) == []
+    assert ignored(books, "a", "window", 1) == []
+    assert list(books.figures({"overruns": 1})) == []
+    assert list(books.figures({"overruns": 0})) == ["figure overruns: expected 1, observed 0"]
+
+
+def test_what_goes_back_to_the_broker_waits_no_more() -> None:
+    books = ConsumerBooks()
+    for name in ("a", "b"):
+        books.brought(RULES.name, "up", named(name))
+    books.gone_back(RULES.name, "up")
+    assert books.waiting(RULES.name) == 1
+    assert accepted(books, "a", 1) == []
+    assert books.waiting(RULES.name) == 0

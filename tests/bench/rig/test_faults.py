@@ -1,10 +1,13 @@
 """What the simulated rig does when a scenario takes the store away, and what it writes of it."""
 
+from contextlib import closing, suppress
 from pathlib import Path
+from sqlite3 import DatabaseError, connect
 
 import pytest
 
 from bench.clock import milliseconds, seconds
+from bench.rig.outages import BrokenWrites
 from bench.rig.rig import Rig
 from bench.verdict.case import Result
 from lns.store.redis_wire import PATIENCE_US
@@ -195,3 +198,17 @@ def test_a_race_without_an_owner_fails(tmp_path: Path) -> None:
         rig.expect_race(uplink, OWNED + LOST, between=("west", "east"))
 
     assert play(tmp_path, scenario).verdict.result is Result.FAIL
+
+
+def test_a_write_breaks_at_its_commit(tmp_path: Path) -> None:
+    writes = BrokenWrites(1, after=1)
+    with closing(connect(tmp_path / "file", isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("CREATE TABLE t (n INTEGER)")
+        for number in range(4):
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("INSERT INTO t VALUES (?)", (number,))
+            with suppress(DatabaseError), writes.in_thread():
+                db.execute("COMMIT")
+            assert not db.in_transaction
+        assert [n for (n,) in db.execute("SELECT n FROM t")] == [0, 2, 3]

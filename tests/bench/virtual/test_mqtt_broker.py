@@ -167,3 +167,24 @@ def test_what_the_specification_does_not_know_ends_the_connection(
 
     [told] = played(tmp_path, talk)
     assert why in str(told)
+
+
+@pytest.mark.parametrize(("says", "told"), [(b"", 0), (PUBLISH, 1)])
+def test_who_is_refused_says_nothing_more(tmp_path: Path, says: bytes, told: int) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.login_refusals = 1
+        assert await said(line, CONNECT) == bytes.fromhex("2003 00 87 00".replace(" ", ""))
+        await said(line, says)
+
+    assert len(played(tmp_path, talk)) == told
+
+
+def test_who_is_refused_leaves(tmp_path: Path) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.login_refusals = 1
+        await said(line, CONNECT)
+        await asyncio.sleep(5)
+
+    assert played(tmp_path, talk) == [
+        "a: expected it leaves when its login is refused, observed 5001000 us later"
+    ]
