@@ -184,6 +184,22 @@ MUTANTS = (
         JOINS,
         says="DevNonce: expected more than 59999, observed 59998",
     ),
+    device_fault(
+        "a device signs what it asks to join with by another key",
+        MAC,
+        "phy = join_request(app_key,",
+        "phy = join_request(app_key[::-1],",
+        JOINS,
+        says="MIC: expected",
+    ),
+    device_fault(
+        "a device opens RX1 half a second late",
+        MAC,
+        "uplink.end_us + settings.rx1_delay_us, rx1_dr, rx1_freq_hz)",
+        "uplink.end_us + settings.rx1_delay_us + 500_000, rx1_dr, rx1_freq_hz)",
+        ANSWERS,
+        says="downlink in its window: expected one that it hears",
+    ),
     station_fault(
         "a station makes up how strong it hears",
         STATION,
