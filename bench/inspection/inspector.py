@@ -295,7 +295,9 @@ class Inspector:
             found += self._used_again(station, diid, check)
             self._accounts.told(station, diid, self._passed(event, told))
             if not event.get("dropped"):
-                windows = self._windows(event, told) if not found else {}
+                windows = self._windows(event, told)
+                self._gateways.handed_over(station, diid, told["pdu"], windows)
+                windows = {} if found else windows
                 self._senders.handed_over(dev_eui or "", bytes.fromhex(told["pdu"]), windows)
             if not event.get("dropped") and not event.get("held_us"):
                 first = found[0] if found else None

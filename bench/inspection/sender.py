@@ -284,6 +284,8 @@ class Senders:
         if session is None:
             if of_address:
                 yield check.wrong("MIC", f"that of its session and FCnt {f_cnt}", frame.mic)
+            elif self.are_known and device.sessions:
+                yield check.wrong("DevAddr", device.sessions[-1].dev_addr, frame.dev_addr)
             return
         on_port_0 = frame.f_port == 0
         octets = frame.clear(session.keys, f_cnt) if on_port_0 else frame.f_opts
