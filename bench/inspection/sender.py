@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
+from bench.inspection.gateway import Windows
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
     F_OPTS_MAX,
@@ -112,13 +113,13 @@ class Senders:
         self.are_known = False
         self._devices = devices
         self._senders = {dev_eui: _Sender(adr=one.adr) for dev_eui, one in devices.items()}
-        self._right: dict[str, tuple[str, Mapping[tuple[int, int], int]]] = {}
+        self._right: dict[str, tuple[str, Windows]] = {}
         self._last_down_us = -1
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
 
-    def handed_over(self, dev_eui: str, pdu: bytes, windows: Mapping[tuple[int, int], int]) -> None:
+    def handed_over(self, dev_eui: str, pdu: bytes, windows: Windows) -> None:
         """A station was handed a downlink for a device.
 
         `windows`: when those open (µs) that a right one was to be sent in, by DR and frequency.
@@ -167,8 +168,10 @@ class Senders:
         """A downlink that a device has to hear, if it is right and nothing else was on the air."""
         alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
         dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
-        opens_us = windows.get((event["dr"], event["freq_hz"]))
-        if opens_us is None or abs(event["t_us"] - opens_us) > _ON_TIME_US:
+        for opens_us in windows.get((event["dr"], event["freq_hz"]), ()):
+            if abs(event["t_us"] - opens_us) <= _ON_TIME_US:
+                break
+        else:
             return
         sender = self._senders[dev_eui]
         if sender.ended_us is not None and alone_since_us < sender.ended_us < opens_us:

@@ -95,7 +95,7 @@ Happened = tuple[int, str, dict[str, object]]
 
 def unsaid(*events: Happened, until_s: int, rig: str = "simulated") -> str:
     gateways = Gateways(rig=rig)
-    gateways.handed_over("west", 7, "60", {(5, 868_100_000): SECOND_US})
+    gateways.handed_over("west", 7, "60", {(5, 868_100_000): (SECOND_US,)})
     for at_s, kind, facts in events:
         gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
     all_found = list(gateways.unsaid(until_s * SECOND_US, str))
@@ -104,7 +104,8 @@ def unsaid(*events: Happened, until_s: int, rig: str = "simulated") -> str:
 
 
 def on_air(phy: str = "60", dr: int = 5, freq_hz: int = 868_100_000) -> dict[str, object]:
-    return {"direction": "down", "sender": "west", "phy": phy, "dr": dr, "freq_hz": freq_hz}
+    return {"direction": "down", "sender": "west", "phy": phy, "dr": dr, "freq_hz": freq_hz,
+            "airtime_us": 50_000}  # fmt: skip
 
 
 def says(at_s: int, direction: str, msgtype: str, *, diid: int = 0, **facts: object) -> Happened:

@@ -81,7 +81,7 @@ class Told:
         """A right acknowledgement is in RX1 of its newest frame, and ends 50 ms later."""
         phy = data_frame(UNCONFIRMED, DEV_ADDR, KEYS, 0, ack=True)
         opens_us = self._t_us + 50_000 + 1_000_000
-        self._senders.handed_over(self._dev_eui, phy, {(5, 868_100_000): opens_us})
+        self._senders.handed_over(self._dev_eui, phy, {(5, 868_100_000): (opens_us,)})
         on_air = {"direction": "down", "dr": 5, "freq_hz": 868_100_000, "airtime_us": 50_000}
         facts = {"t_us": opens_us + late_us, "transmission": 7, **on_air}
         if before:
