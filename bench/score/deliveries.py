@@ -96,6 +96,8 @@ FROM (
      if(size(consumers) > 0, disturbances, NULL) AS disturbances FROM cases) USING (run, case)
 |> LEFT JOIN (SELECT run, case, which, collect_list(struct(consumer, count, observed)) AS due
      FROM effects_due WHERE fate = 'effect' GROUP BY run, case, which) USING (run, case, which)
+|> LEFT JOIN (SELECT run, case, regexp_replace(message_id, {_MESSAGE_ID}, '$1-$2-$3') AS which,
+     true AS is_aside FROM upstream_parked GROUP BY ALL) USING (run, case, which)
 |> SELECT *, explode(coalesce(consumers, array(CAST(NULL AS STRING)))) AS consumer
 |> EXTEND filter(entries, one -> one.kind IN ({_DECIDED}) AND one.consumer = consumer) AS decided,
      filter(entries, one -> one.kind = 'application.effect' AND one.consumer = consumer) AS own
@@ -173,7 +175,7 @@ _SAME = f"""CASE one.by WHEN 'window' THEN had.message_id = one.message_id
 
 _OPEN = (
     (NEVER_DELIVERED, Owner.LNS, """if(coalesce(consumer = consumers[0], true) AND accepted > 0
-       AND delivered = 0, array(which), array())"""),
+       AND is_aside IS NULL AND delivered = 0, array(which), array())"""),
     (NEVER_DECIDED, Owner.BROKER, """if(consumer IS NOT NULL AND NOT as_due, array_except(
        messages.message_id, concat(arrivals.message_id, decided.message_id)), array())"""),
     (NO_EFFECT, Owner.APPLICATION, """filter(decided, one -> one.kind = 'inbox.accepted'
