@@ -9,8 +9,10 @@ at most.
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bench.capture.reading import Event
+from bench.inspection.downlink import RX2_AFTER_RX1_US
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, json_of
@@ -32,6 +34,25 @@ Strength = Callable[[int, str, int], tuple[int, float] | None]
 """RSSI (dBm) and SNR (dB) of a transmission at a station and antenna, where the air knows them."""
 
 
+Windows = Mapping[tuple[int, int], Sequence[int]]
+"""When windows open (µs) in which a downlink may be sent, by data rate and frequency."""
+_SEEN_US = 6_000
+"""A station looks 5 ms after its beginning, and does not see what is over then."""
+_ON_TIME_US, _TOLD_WITHIN_US = 1_000, 100_000
+
+
+def windows_of(told: Mapping[str, Any], rx1_us: int | None) -> Windows:
+    """The windows that an answer names, whose RX1 opens then; none where nobody knows when."""
+    windows: dict[tuple[int, int], tuple[int, ...]] = {}
+    if rx1_us is None or "xtime" not in told:
+        return windows
+    for n, opens_us in {1: rx1_us, 2: rx1_us + RX2_AFTER_RX1_US}.items():
+        if f"RX{n}DR" in told:
+            where = told[f"RX{n}DR"], told[f"RX{n}Freq"]
+            windows[where] = (*windows.get(where, ()), opens_us)
+    return windows
+
+
 def unknown(transmission: int, station: str, antenna: int) -> None:
     """The air of a lab tells nobody how strong anything is."""
 
@@ -49,18 +70,48 @@ class Gateways:
     _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _asked_us: dict[str, int] = field(default_factory=dict)
     _sent_us: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
+    _orders: dict[tuple[str, str], Windows] = field(default_factory=dict)
+    _diids: set[tuple[str, int]] = field(default_factory=set)
+    _told: dict[str, set[tuple[bytes, int, int]]] = field(default_factory=dict)
+    _linked_us: dict[str, int] = field(default_factory=dict)
+    _found: list[Found] = field(default_factory=list)
     _away_us: dict[str, int] = field(default_factory=dict)
     _may_come_us: dict[str, int] = field(default_factory=dict)
     _cut: set[str] = field(default_factory=set)
     _ended_servers: set[str] = field(default_factory=set)
+
+    def handed_over(self, station: str, diid: int, pdu: str, windows: Windows) -> None:
+        """A station was handed a downlink; `windows`: those that it names, where they are known."""
+        self._orders[station, pdu.upper()] = windows
+        self._diids.add((station, diid))
+
+    def _on_air(self, event: Event) -> Iterator[Found]:
+        """A station sends what it was handed, and when and how that says."""
+        station, sent = event["sender"], (event["dr"], event["freq_hz"])
+        check = Scrutiny(
+            rule="a station serves", of=f"downlink of {station} on the air", t_us=event["t_us"],
+            station=station,
+        )  # fmt: skip
+        windows = self._orders.get((station, event["phy"].upper()))
+        if windows is None:
+            yield check.wrong("octets", "some that it was handed", event["phy"])
+        elif windows and sent not in windows:
+            due = " or ".join(f"DR{dr} on {hz}" for dr, hz in windows)
+            yield check.wrong("data rate and frequency", due, f"DR{sent[0]} on {sent[1]}")
+        elif windows:
+            late_us = min((event["t_us"] - opens_us for opens_us in windows[sent]), key=abs)
+            if abs(late_us) > _ON_TIME_US:
+                yield check.wrong("time", "when its window opens", f"{late_us} us after that")
 
     def take(self, event: Event) -> None:
         """Read the next event; any kind."""
         match event["kind"]:
             case "station.text" if event.get("origin") != "injected":
                 self._text(event)
-            case "radio.transmit" if event["direction"] == "down":
-                self._sent_us[event["sender"]].append(event["t_us"])
+            case "radio.transmit" if event["direction"] == "down" and "dr" in event:
+                if event["airtime_us"] > _SEEN_US:
+                    self._sent_us[event["sender"]].append(event["t_us"])
+                self._found += self._on_air(event)
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
@@ -79,6 +130,7 @@ class Gateways:
     def _lost(self, event: Event, *, is_there: bool = False) -> None:
         """It has no link; `is_there`: it has come, and nobody took it."""
         station = event["station"]
+        self._linked_us[station] = event["t_us"]
         self._asked_us.pop(station, None)
         self._sent_us.pop(station, None)
         self._away_us.pop(station, None)
@@ -86,22 +138,37 @@ class Gateways:
             self._away_us[station] = self._may_come_us[station] = event["t_us"]
 
     def _text(self, event: Event) -> None:
-        station, msgtype = event["station"], (json_of(event["text"]) or {}).get("msgtype")
+        station, fields = event["station"], json_of(event["text"]) or {}
+        msgtype = fields.get("msgtype")
         if event["direction"] == "down" and msgtype == "getxtime":
             self._asked_us.setdefault(station, event["t_us"])
         elif msgtype in ("getxtime", "router_config", "version"):
             self._asked_us.pop(station, None)
         if msgtype == "version":
             self._sent_us.pop(station, None)
-        elif msgtype == "dntxed" and self._sent_us[station]:
-            self._sent_us[station].popleft()
+            self._linked_us[station] = event["t_us"]
+        elif msgtype == "dntxed":
+            self._found += self._reports(event, fields.get("diid", fields.get("seqno")))
         if event["direction"] == "up" and not event.get("dropped"):
             self._away_us.pop(station, None)
+
+    def _reports(self, event: Event, diid: object) -> Iterator[Found]:
+        station = event["station"]
+        if self._sent_us[station]:
+            self._sent_us[station].popleft()
+        if (station, diid) not in self._diids:
+            check = Scrutiny(
+                rule="a station serves", of=f"dntxed of {station}", t_us=event["t_us"],
+                station=station,
+            )  # fmt: skip
+            yield check.wrong("diid", "one that it was handed", diid)
 
     def unsaid(self, end_us: int, name_of: Callable[[str], str]) -> Iterator[Found]:
         """What stations owe when a case is over; `name_of`: their names for people."""
         if self.rig != "simulated":
             return
+        for found in self._found:
+            yield replace(found, owner=Owner.GATEWAY)
         for station, since_us in self._asked_us.items():
             if end_us - since_us > _ANSWERS_WITHIN_US:
                 yield _unsaid(name_of(station), station, since_us, "answer to getxtime")
@@ -118,6 +185,7 @@ class Gateways:
     def connected(self, station: str) -> None:
         """It may have begun again, with a clock that starts anew under the same session byte."""
         self._ended.pop(station, None)
+        self._told.pop(station, None)
 
     def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
         """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
@@ -138,6 +206,8 @@ class Gateways:
             yield from check.same("snr", quarters / 4, uplink.snr)
         if not uplink.xtime:  # a station without a clock
             return
+        if self.rig == "simulated":
+            yield from self._promptly(uplink, sent["t_us"] + sent["airtime_us"], check)
         ended_us, (clock, counter_us) = (
             sent["t_us"] + sent["airtime_us"],
             divmod(uplink.xtime, _END),
@@ -150,6 +220,16 @@ class Gateways:
         apart_us = _APART_US[self.rig] + abs(passed_us) * _PER_MILLION // 1_000_000
         if abs(counted_us - passed_us) > apart_us:
             yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
+
+    def _promptly(self, uplink: Uplink, ended_us: int, check: Scrutiny) -> Iterator[Found]:
+        """A frame is told once, and at once, unless the link was lost meanwhile."""
+        frame, told = (uplink.phy, uplink.xtime, uplink.rctx), self._told
+        if frame in told.setdefault(uplink.station, set()):
+            yield check.wrong("times", "once", "again")
+        told[uplink.station].add(frame)
+        late_us = uplink.t_us - uplink.held_us - ended_us
+        if late_us > _TOLD_WITHIN_US and self._linked_us.get(uplink.station, 0) < ended_us:
+            yield check.wrong("time", "when it has ended", f"{late_us} us after that")
 
 
 def _unsaid(name: str, station: str, t_us: int, what: str) -> Found:

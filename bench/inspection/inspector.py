@@ -8,6 +8,7 @@ itself is the gateway's. Only what a device did with a right one can be its own.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from math import inf
 from typing import Any
 
@@ -15,7 +16,15 @@ from bench.capture.reading import Event
 from bench.inspection import downlink, message
 from bench.inspection.accounts import OF_LINKS, Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
-from bench.inspection.gateway import TOLD_LATE_US, Gateways, Strength, deaf_stations, unknown
+from bench.inspection.gateway import (
+    TOLD_LATE_US,
+    Gateways,
+    Strength,
+    Windows,
+    deaf_stations,
+    unknown,
+    windows_of,
+)
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
 from bench.inspection.requests import ClassC, is_quiet
@@ -295,25 +304,18 @@ class Inspector:
             found += self._used_again(station, diid, check)
             self._accounts.told(station, diid, self._passed(event, told))
             if not event.get("dropped"):
-                windows = self._windows(event, told) if not found else {}
+                windows = self._windows(event, told)
+                self._gateways.handed_over(station, diid, told["pdu"], windows)
+                windows = {} if found else windows
                 self._senders.handed_over(dev_eui or "", bytes.fromhex(told["pdu"]), windows)
             if not event.get("dropped") and not event.get("held_us"):
                 first = found[0] if found else None
-                over_us = max(self._windows(event, told).values(), default=event["t_us"])
+                over_us = max((event["t_us"], *chain(*self._windows(event, told).values())))
                 self._diids[station, diid] = dev_eui or "", first, over_us + _REPORTED_US
         self._found += found
 
-    def _windows(self, event: Event, told: dict[str, Any]) -> dict[tuple[int, int], int]:
-        """When the windows open that an answer names, by data rate and frequency."""
-        rx1_us = self._passed(event, {**told, "RX1DR": 0}).opens_us
-        if rx1_us is None or "xtime" not in told:
-            return {}
-        opens_us = {1: rx1_us, 2: rx1_us + downlink.RX2_AFTER_RX1_US}
-        return {
-            (told[f"RX{n}DR"], told[f"RX{n}Freq"]): at_us
-            for n, at_us in opens_us.items()
-            if f"RX{n}DR" in told
-        }
+    def _windows(self, event: Event, told: dict[str, Any]) -> Windows:
+        return windows_of(told, self._passed(event, {**told, "RX1DR": 0}).opens_us)
 
     def _passed(self, event: Event, told: dict[str, Any]) -> Told:
         """A downlink with the uplinks that it may answer, if the bench knows any."""

@@ -12,16 +12,18 @@ from dataclasses import dataclass, field, replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
+from bench.inspection.gateway import Windows
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
     F_OPTS_MAX,
+    MIC_OCTETS,
     ChannelPlan,
     DataFrame,
     Kind,
     read_data,
 )
 from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network
-from bench.virtual.lorawan.join_frames import read_join_request
+from bench.virtual.lorawan.join_frames import join_mic, read_join_request
 
 _ASKS = {"AT+LINKCHECK=1": Cid.LINK_CHECK, "AT+TIMEREQ=1": Cid.DEVICE_TIME}
 _BEGINS_AGAIN = re.compile(r"ATZ|ATR|AT\+(RESET|FDEFAULT|NJM|JOIN)")
@@ -53,6 +55,8 @@ class _OnAir:
     ends_us: int
     ends_tries: bool
     """Whether the message that it answers is sent no more after it."""
+    is_told: bool
+    """Whether a device tells its console of it."""
 
 
 @dataclass(slots=True)
@@ -109,13 +113,13 @@ class Senders:
         self.are_known = False
         self._devices = devices
         self._senders = {dev_eui: _Sender(adr=one.adr) for dev_eui, one in devices.items()}
-        self._right: dict[str, tuple[str, Mapping[tuple[int, int], int], bool]] = {}
+        self._right: dict[str, tuple[str, Windows]] = {}
         self._last_down_us = -1
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
 
-    def handed_over(self, dev_eui: str, pdu: bytes, windows: Mapping[tuple[int, int], int]) -> None:
+    def handed_over(self, dev_eui: str, pdu: bytes, windows: Windows) -> None:
         """A station was handed a downlink for a device.
 
         `windows`: when those open (µs) that a right one was to be sent in, by DR and frequency.
@@ -123,7 +127,7 @@ class Senders:
         sender, frame = self._senders.get(dev_eui), read_data(pdu)
         if sender is None:
             return
-        self._right[pdu.hex()] = dev_eui, windows, frame is not None and frame.ack
+        self._right[pdu.hex()] = dev_eui, windows
         if frame is None:
             return
         sender.handed, sender.unheard = frame, 0
@@ -163,25 +167,28 @@ class Senders:
     def _on_air(self, event: Event) -> None:
         """A downlink that a device has to hear, if it is right and nothing else was on the air."""
         alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
-        dev_eui, windows, is_ack = self._right.get(event["phy"].lower(), ("", {}, False))
-        opens_us = windows.get((event["dr"], event["freq_hz"]))
-        if opens_us is None or abs(event["t_us"] - opens_us) > _ON_TIME_US:
+        dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
+        for opens_us in windows.get((event["dr"], event["freq_hz"]), ()):
+            if abs(event["t_us"] - opens_us) <= _ON_TIME_US:
+                break
+        else:
             return
         sender = self._senders[dev_eui]
         if sender.ended_us is not None and alone_since_us < sender.ended_us < opens_us:
-            ends_us = event["t_us"] + event["airtime_us"]
-            sender.to_hear = _OnAir(event["transmission"], ends_us, is_ack)
+            frame, ends_us = read_data(bytes.fromhex(event["phy"])), event["t_us"]
+            sender.to_hear = _OnAir(
+                event["transmission"],
+                ends_us + event["airtime_us"],
+                ends_tries=frame is not None and frame.ack,
+                is_told=frame is not None and bool(frame.f_port),
+            )
 
     def _missed(self, sender: _Sender, event: Event) -> Iterator[Found]:
         """What it says that it has not heard, and had to."""
         due = sender.to_hear
-        if not self.are_known or due is None or not _MISSED.match(event["text"]):
-            return
-        sender.to_hear = None
-        if due.ends_us <= event["t_us"]:
-            check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=due.ends_us)
-            found = check.wrong("downlink in its window", "one that it hears", event["text"])
-            yield replace(found, owner=Owner.DEVICE)
+        if self.are_known and due is not None and _MISSED.match(event["text"]):
+            sender.to_hear = None
+            yield from _had_to_hear(due, event, event["text"])
 
     def end(self) -> Iterator[Found]:
         """What is wrong with the frames that have been sent since."""
@@ -230,6 +237,8 @@ class Senders:
                 yield check.wrong("transmissions", "no more: it was answered", "one more")
             return
         if self.are_known:
+            if sender.to_hear is not None and sender.to_hear.is_told:
+                yield from _had_to_hear(sender.to_hear, event, None)
             yield from self._counted(sender, frame, event, check)
             yield from _as_told(sender, frame, self._devices[event["dev_eui"]], place[1], check)
         if sender.latest and place[0] != sender.latest[0]:
@@ -242,15 +251,17 @@ class Senders:
 
     def _asks_to_join(self, sender: _Sender, event: Event) -> Iterator[Found]:
         """LoRaWAN 1.0.4, 6.2.5: DevNonces are counted; earlier stacks may draw them."""
-        request, newest = read_join_request(bytes.fromhex(event["phy"])), sender.dev_nonce
-        if request is None or not self._devices[event["dev_eui"]].counts_dev_nonces:
+        phy, device = bytes.fromhex(event["phy"]), self._devices[event["dev_eui"]]
+        request, newest = read_join_request(phy), sender.dev_nonce
+        if request is None:
             return
+        check = Scrutiny(
+            rule="uplink", of=f"join request {request.frame_id}", t_us=event["t_us"],
+            frame_id=request.frame_id,
+        )  # fmt: skip
         sender.dev_nonce = request.dev_nonce
-        if newest is not None and request.dev_nonce <= newest:
-            check = Scrutiny(
-                rule="uplink", of=f"join request {request.frame_id}", t_us=event["t_us"],
-                frame_id=request.frame_id,
-            )  # fmt: skip
+        yield from check.same("MIC", join_mic(device.app_key, phy[:-MIC_OCTETS]), request.mic)
+        if device.counts_dev_nonces and newest is not None and request.dev_nonce <= newest:
             yield check.wrong("DevNonce", f"more than {newest}", request.dev_nonce)
 
     def _counted(
@@ -276,6 +287,8 @@ class Senders:
         if session is None:
             if of_address:
                 yield check.wrong("MIC", f"that of its session and FCnt {f_cnt}", frame.mic)
+            elif self.are_known and device.sessions:
+                yield check.wrong("DevAddr", device.sessions[-1].dev_addr, frame.dev_addr)
             return
         on_port_0 = frame.f_port == 0
         octets = frame.clear(session.keys, f_cnt) if on_port_0 else frame.f_opts
@@ -312,6 +325,13 @@ class Senders:
             if command.cid is Cid.LINK_ADR and command.told != _GRANTED:
                 yield check.wrong("LinkADRAns", _GRANTED, command.told)
         sender.owes.clear()
+
+
+def _had_to_hear(due: _OnAir, event: Event, observed: str | None) -> Iterator[Found]:
+    if due.ends_us <= event["t_us"]:
+        check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=due.ends_us)
+        found = check.wrong("downlink in its window", "one that it hears", observed)
+        yield replace(found, owner=Owner.DEVICE)
 
 
 def _agreed(sender: _Sender) -> None:

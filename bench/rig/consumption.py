@@ -318,6 +318,8 @@ class Consumption:
         """What a server said of a frame that it should have published; None: others may be why."""
         if isinstance(message, Injected):
             return None
+        if any(event["kind"] == "upstream.parked" for event in self.setup.case.events):
+            return None  # it waits for a person
         told = [
             event
             for event in self.setup.case.events

@@ -57,6 +57,17 @@ def _by_two_servers(rows: str, frame: str) -> str:
 
 
 _KEY = "run, case, dev_eui, station, f_cnt, marked"
+_OF_MESSAGE = "'^([0-9A-F]{16})-[0-9A-F]{8}(?:[.][0-9]+)?-([0-9]+)'"
+# How many messages of a frame were put aside that never came, or came more than once.
+_PUT_ASIDE = f"""
+FROM upstream_parked |> WHERE case IS NOT NULL AND NOT endswith(message_id, '-status')
+|> AGGREGATE count(*) AS parked GROUP BY run, case, message_id
+|> LEFT JOIN (FROM published |> WHERE coalesce(said.unverified, 'false') != 'true'
+     |> AGGREGATE count(*) AS came GROUP BY run, case, message_id) USING (run, case, message_id)
+|> EXTEND regexp_extract(message_id, {_OF_MESSAGE}, 1) AS dev_eui,
+     CAST(regexp_extract(message_id, {_OF_MESSAGE}, 2) AS BIGINT) AS f_cnt
+|> AGGREGATE count_if(came IS NULL) AS never, count_if(came > 1) AS again
+   GROUP BY run, case, dev_eui, f_cnt"""
 _TOGETHER = {"frame_id": "frame_id", "station": "station", "expected": "other", "observed": "lns"}
 _ANSWER_KEY = "run, case, station, xtime"
 # Whether the tap may not have seen what was said at told_us: its link was lost, or a server ended.
@@ -75,7 +86,8 @@ _LAWS = (
         frame_id="coalesce(frame_id, outcome.frame_id)", station="station",
         expected="CAST(heard AS INT)", observed="CAST(told AS INT)",
     ),
-    # Copies forwarded or marked, and messages that the application got, are the same.
+    # Copies forwarded or marked, and messages that the application got, are the same. What is put
+    # aside may be on its way: it comes now, when it is released, or both, or never.
     _law("forwarded means published",
         """format_string('%s FCnt %s: %d %s by outcome, %d published', dev_eui, f_cnt, owed,
              if(marked, 'marked', 'unmarked'), got)""",
@@ -87,7 +99,8 @@ FROM (SELECT *, 1 AS owed, 0 AS got FROM (
 |> WHERE case IS NOT NULL
 |> AGGREGATE sum(owed) AS owed, sum(got) AS got,
      coalesce(min(t_us) FILTER (WHERE owed > 0), min(t_us)) AS t_us GROUP BY {_KEY}
-|> WHERE owed != got""",
+|> LEFT JOIN ({_PUT_ASIDE}) USING (run, case, dev_eui, f_cnt)
+|> WHERE abs(owed - got) > coalesce(if(owed > got, never, again), 0)""",
         station="station", expected="owed", observed="got",
     ),
     # A message id is used once in a retention; after a restart of the server it may be sent again.
@@ -310,6 +323,8 @@ FROM (
      if(size(consumers) > 0, disturbances, NULL) AS disturbances FROM cases) USING (run, case)
 |> LEFT JOIN (SELECT run, case, which, collect_list(struct(consumer, count, observed)) AS due
      FROM effects_due WHERE fate = 'effect' GROUP BY run, case, which) USING (run, case, which)
+|> LEFT JOIN (SELECT run, case, regexp_replace(message_id, {_MESSAGE_ID}, '$1-$2-$3') AS which,
+     true AS is_aside FROM upstream_parked GROUP BY ALL) USING (run, case, which)
 |> SELECT *, explode(coalesce(consumers, array(CAST(NULL AS STRING)))) AS consumer
 |> EXTEND filter(entries, one -> one.kind IN ({_DECIDED}) AND one.consumer = consumer) AS decided,
      filter(entries, one -> one.kind = 'application.effect' AND one.consumer = consumer) AS own
@@ -387,7 +402,7 @@ _SAME = f"""CASE one.by WHEN 'window' THEN had.message_id = one.message_id
 
 _OPEN = (
     (NEVER_DELIVERED, Owner.LNS, """if(coalesce(consumer = consumers[0], true) AND accepted > 0
-       AND delivered = 0, array(which), array())"""),
+       AND is_aside IS NULL AND delivered = 0, array(which), array())"""),
     (NEVER_DECIDED, Owner.BROKER, """if(consumer IS NOT NULL AND NOT as_due, array_except(
        messages.message_id, concat(arrivals.message_id, decided.message_id)), array())"""),
     (NO_EFFECT, Owner.APPLICATION, """filter(decided, one -> one.kind = 'inbox.accepted'

@@ -54,6 +54,7 @@ KINDS = {
     "lns.evicted": "key",
     "upstream.published": "body",
     "upstream.status": "body",
+    "upstream.parked": "message_id",
 }
 """What a line of a kind says beside what every line has: the columns of its table."""
 

@@ -1,5 +1,6 @@
 """One case: its lines in the capture, and the verdict they add up to."""
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -478,9 +479,14 @@ def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
         (body.get("devEui"), body.get("station", ""), body.get("fCnt"), body.get("dupMsg", False))
         for body in evidence.published
     )
+    # What is put aside may be on its way: it comes now, when it is released, or both, or never.
+    came = {one: len(evidence.ids_us.get(one, ())) for one in evidence.parked}
+    never = Counter(_frame_of(one) for one, n in came.items() if n == 0)
+    again = Counter(_frame_of(one) for one, n in came.items() if n > 1)
     for key in sorted(owed.keys() | got.keys(), key=str):
-        if owed[key] != got[key]:
-            dev_eui, station, f_cnt, marked = key
+        dev_eui, station, f_cnt, marked = key
+        excused = (never if owed[key] > got[key] else again)[f"{dev_eui} {f_cnt}"]
+        if abs(owed[key] - got[key]) > excused:
             what = "marked" if marked else "unmarked"
             yield (
                 f"{dev_eui} FCnt {f_cnt} through {evidence.name(station)}:"
@@ -491,6 +497,15 @@ def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
         times = 1 + sum(b - a < evidence.retention_us for a, b in pairwise(used_us))
         if times > 1 and not evidence.lns_restarts:
             yield f"message id {message_id} was used {times} times"
+
+
+_MESSAGE = re.compile(r"([0-9A-F]{16})-[0-9A-F]{8}(?:\.[0-9]+)?-([0-9]+)")
+
+
+def _frame_of(message_id: str) -> str:
+    """DevEUI and counter in the id of a message; nothing of what a device said of itself."""
+    found = _MESSAGE.match(message_id)
+    return f"{found[1]} {found[2]}" if found and not message_id.endswith("-status") else ""
 
 
 def _one_answer_per_reception(evidence: Evidence) -> Iterator[str]:

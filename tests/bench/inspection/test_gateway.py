@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from bench.inspection.gateway import Gateways
 from bench.verdict.owner import Owner, Scrutiny
 from bench.verdict.wire import Uplink
@@ -93,6 +95,7 @@ Happened = tuple[int, str, dict[str, object]]
 
 def unsaid(*events: Happened, until_s: int, rig: str = "simulated") -> str:
     gateways = Gateways(rig=rig)
+    gateways.handed_over("west", 7, "60", {(5, 868_100_000): (SECOND_US,)})
     for at_s, kind, facts in events:
         gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
     all_found = list(gateways.unsaid(until_s * SECOND_US, str))
@@ -100,8 +103,13 @@ def unsaid(*events: Happened, until_s: int, rig: str = "simulated") -> str:
     return ", ".join(one.text for one in all_found)
 
 
-def says(at_s: int, direction: str, msgtype: str, **facts: object) -> Happened:
-    text = f'{{"msgtype":"{msgtype}"}}'
+def on_air(phy: str = "60", dr: int = 5, freq_hz: int = 868_100_000) -> dict[str, object]:
+    return {"direction": "down", "sender": "west", "phy": phy, "dr": dr, "freq_hz": freq_hz,
+            "airtime_us": 50_000}  # fmt: skip
+
+
+def says(at_s: int, direction: str, msgtype: str, *, diid: int = 0, **facts: object) -> Happened:
+    text = f'{{"msgtype":"{msgtype}","diid":{diid}}}'
     return at_s, "station.text", {"direction": direction, "text": text, **facts}
 
 
@@ -140,10 +148,34 @@ def test_it_answers_what_its_server_asks() -> None:
 
 
 def test_it_tells_what_it_has_sent() -> None:
-    sent = (1, "radio.transmit", {"direction": "down", "sender": "west"})
+    sent = (1, "radio.transmit", on_air())
     wrong = "west: dntxed of what it has sent: expected one, observed none"
     assert unsaid(sent, until_s=4) == wrong
     assert unsaid(sent, until_s=1) == ""
-    assert unsaid(sent, says(1, "up", "dntxed"), until_s=4) == ""
-    assert unsaid(sent, sent, says(1, "up", "dntxed"), until_s=4) == wrong
+    assert unsaid(sent, says(1, "up", "dntxed", diid=7), until_s=4) == ""
+    assert unsaid(sent, sent, says(1, "up", "dntxed", diid=7), until_s=4) == wrong
+    other = unsaid(sent, says(1, "up", "dntxed", diid=8), until_s=4)
+    assert other == "dntxed of west: diid: expected one that it was handed, observed 8"
     assert unsaid(sent, (1, "station.link", {"event": "refused"}), until_s=4) == ""
+
+
+@pytest.mark.parametrize(
+    ("at_s", "sent", "wrong"),
+    [
+        (1, on_air(), ""),
+        (1, on_air(phy="61"), "octets: expected some that it was handed, observed 61"),
+        (1, on_air(dr=4), "data rate and frequency: expected DR5 on 868100000, observed DR4 on"
+         " 868100000"),
+        (2, on_air(), "time: expected when its window opens, observed 1000000 us after that"),
+    ],
+)  # fmt: skip
+def test_it_sends_what_it_was_handed(at_s: int, sent: dict[str, object], wrong: str) -> None:
+    found = unsaid((at_s, "radio.transmit", sent), until_s=at_s)
+    assert found == (f"downlink of west on the air: {wrong}" if wrong else "")
+
+
+def test_it_tells_of_a_frame_once_and_at_once() -> None:
+    assert found((HEARD, 0), (HEARD, 0)) == ["times: expected once, observed again"]
+    late = replace(HEARD, t_us=SECOND_US + 50_000 + 700_000)
+    assert found((late, 0)) == ["time: expected when it has ended, observed 700000 us after that"]
+    assert found((replace(late, held_us=700_000), 0)) == []

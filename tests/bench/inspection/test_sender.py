@@ -73,15 +73,15 @@ class Told:
         )  # fmt: skip
         return self._transmits(phy, f_cnt=f_cnt, session=session, origin=origin)
 
-    def joins(self, dev_nonce: int = 1) -> "Told":
-        phy = join_request(bytes(16), join_eui="0" * 16, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
+    def joins(self, dev_nonce: int = 1, *, key: bytes = bytes(16)) -> "Told":
+        phy = join_request(key, join_eui="0" * 16, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
         return self._transmits(phy)
 
     def answered(self, *, late_us: int = 0, lost: bool = False, before: bool = False) -> "Told":
         """A right acknowledgement is in RX1 of its newest frame, and ends 50 ms later."""
         phy = data_frame(UNCONFIRMED, DEV_ADDR, KEYS, 0, ack=True)
         opens_us = self._t_us + 50_000 + 1_000_000
-        self._senders.handed_over(self._dev_eui, phy, {(5, 868_100_000): opens_us})
+        self._senders.handed_over(self._dev_eui, phy, {(5, 868_100_000): (opens_us,)})
         on_air = {"direction": "down", "dr": 5, "freq_hz": 868_100_000, "airtime_us": 50_000}
         facts = {"t_us": opens_us + late_us, "transmission": 7, **on_air}
         if before:
@@ -264,6 +264,7 @@ def test_counters_that_the_bench_has_used_are_skipped() -> None:
 def test_dev_nonces_are_counted(nonce: int, found: int) -> None:
     wrong = [f"DevNonce: expected more than 5, observed {nonce}"] * found
     assert known().joins(5).joins(nonce).found == wrong
+    assert [one[:4] for one in known().joins(5, key=bytes(range(16))).found] == ["MIC:"]
 
 
 def test_a_sign_of_life_is_asked_for_after_64_frames_and_not_before() -> None:

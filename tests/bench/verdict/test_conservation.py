@@ -3,6 +3,7 @@ import pytest
 from bench.verdict.case import violations
 from bench.verdict.expectation import Evidence
 from tests.bench.verdict.written_case import (
+    ALPHA,
     COPY,
     EAST,
     FIRST,
@@ -195,3 +196,42 @@ def test_what_nobody_could_verify_may_come_again_under_one_id(west: bool, east: 
         published(WEST, unverified=west), published(EAST, unverified=east),
     )  # fmt: skip
     assert rules(events) == ([] if west or east else [PUBLISHED])
+
+
+def parked(message_id: str) -> Event:
+    return {
+        "source": "a", "kind": "upstream.parked", "case": "c", "lns": "a", "topic": "t",
+        "message_id": message_id, "sequence_number": 1, "waiting": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("put_aside", "times", "broken"),
+    [
+        (f"{ALPHA}-49BE7DF1-2", 0, False),
+        (f"{ALPHA}-49BE7DF1.1-2", 0, False),
+        (f"{ALPHA}-49BE7DF1-2", 1, False),
+        (None, 0, True),
+        (f"{ALPHA}-49BE7DF1-3", 0, True),
+        (f"{ALPHA}-49BE7DF1-2-status", 0, True),
+    ],
+)
+def test_what_is_put_aside_is_not_lost(put_aside: str | None, times: int, broken: bool) -> None:
+    events = in_order(
+        transmit(), heard(WEST, 11), outcome(WEST, 11, "NonDuplicate forwarded - NotAsked"),
+        *[parked(put_aside)] * (put_aside is not None),
+        *[published(WEST, put_aside or "m-2")] * times,
+    )  # fmt: skip
+    assert rules(events) == [PUBLISHED] * broken
+
+
+@pytest.mark.parametrize(("is_aside", "broken"), [(True, False), (False, True)])
+def test_what_is_put_aside_may_come_twice(is_aside: bool, broken: bool) -> None:
+    """On its way it arrived, and again when it was released, by a server that began anew."""
+    message = published(WEST, f"{ALPHA}-49BE7DF1-2")
+    aside = [parked(message["body"]["messageId"])] if is_aside else []
+    events = in_order(
+        transmit(), heard(WEST, 11), outcome(WEST, 11, "NonDuplicate forwarded - NotAsked"),
+        message, *aside, restart(), message,
+    )  # fmt: skip
+    assert rules(events) == [PUBLISHED] * broken

@@ -1,0 +1,85 @@
+"""What a server has put aside, though it may be on its way to the broker still.
+
+Whoever waits for an acknowledgement does not know whether the broker has the message. What was put
+aside then may come all the same, perhaps once more when a person lets it go, and has one effect.
+"""
+
+import pytest
+
+from bench.clock import seconds
+from scenarios.delivering import delivered
+from scenarios.words import FIRST
+
+pytestmark = pytest.mark.requires("outbox", "virtual time")
+
+
+def expect_heard(rig, *uplinks):
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_effects(uplink)
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_is_put_aside_may_have_come_before(rig, confirmed):
+    """Its acknowledgement is lost: the broker has it, and the server does not know."""
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+    before = await delivered(rig, confirmed=confirmed)
+    await rig.lose_pubacks()
+    parked = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(45))
+    await rig.find_broker()
+    await rig.wait(seconds(40))
+    after = await delivered(rig, confirmed=confirmed)
+    expect_heard(rig, before, parked, after)
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_is_put_aside_may_come_later(rig, confirmed):
+    """It was on its way already, and arrives when the way is free again."""
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+    before = await delivered(rig, confirmed=confirmed)
+    await rig.hold_messages()
+    parked = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(8))
+    await rig.find_broker()
+    after = await delivered(rig, confirmed=confirmed)
+    await rig.wait(seconds(40))
+    expect_heard(rig, before, parked, after)
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_is_put_aside_and_has_come_comes_again_when_it_is_released(rig, confirmed):
+    """Under another number, and its old id: it has no second effect."""
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+    await rig.lose_pubacks()
+    parked = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(45))
+    await rig.find_broker()
+    await rig.wait(seconds(40))
+    after = await delivered(rig, confirmed=confirmed)
+    await rig.release_parked()
+    await rig.wait(seconds(5))
+    expect_heard(rig, parked, after)
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_is_put_aside_stays_so_until_somebody_lets_it_go(rig, confirmed):
+    """Nobody does: its application has not had it, and its device was answered."""
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+    before = await delivered(rig, confirmed=confirmed)
+    rig.cut_upstream()
+    parked = await rig.alpha.send(confirmed=confirmed)
+    await rig.wait(seconds(8))
+    await rig.restore_upstream()
+    await rig.wait(seconds(40))
+    after = await delivered(rig, confirmed=confirmed)
+    rig.expect(parked, FIRST, first="west")
+    expect_heard(rig, before, after)
