@@ -200,6 +200,8 @@ def _build(
     if not compiled:
         settings["spark.sql.codegen.wholeStage"] = "false"
         settings["spark.sql.codegen.factoryMode"] = "NO_CODEGEN"
+        # So many parts of the captures that all cores are done with them at the same time.
+        settings["spark.sql.files.maxPartitionBytes"] = "32m"
         # Interpreted, looking up what an expression shares costs more than computing it again.
         settings["spark.sql.subexpressionElimination.enabled"] = "false"
         # One partition is joined with one partition where it lies, whatever sizes are guessed.
