@@ -144,6 +144,8 @@ def _java_options(archive: AotCache | None, *, recording: bool, profile: Profile
         heap_mb = _heap_gb(profile) << 10
         options += ["-XX:+UseParallelGC", f"-Xms{heap_mb}m", f"-Xmn{heap_mb * 2 // 5}m"]
         options += ["-XX:MetaspaceSize=256m"]
+        # Interpreted expressions call each other deeply: inlined less, a method is compiled sooner.
+        options += ["-XX:MaxInlineLevel=8", "-XX:FreqInlineSize=150", "-XX:InlineSmallCode=1200"]
     if archive is not None and recording:
         options += archive.record_options()
     elif archive is not None and archive.is_built:
