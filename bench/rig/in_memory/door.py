@@ -323,7 +323,7 @@ class Door:
         rules, folder = self._rules, self._folder
         lns: dict[str, object] = {"id": self.lns, "listen": f"{HOST}:{self._port}"}
         if rules.public_host:
-            lns["public_uri"] = self.public_uri
+            lns["public_uri"] = f"{self.public_uri}/"  # a station is told it without the slash
         if rules.only is not None:
             lns["stations"] = [self._stations[name] for name in rules.only]
         settings: dict[str, dict[str, object]] = {"lns": lns}
@@ -342,8 +342,10 @@ class Door:
         """What `[tls]` says of what a station shows."""
         match self._rules.shows:
             case "token":
-                tokens = "".join(
-                    f'"{one}" = "{token_of(one)}"\n' for one in self._stations.values()
+                # One is written out, the others are in the files of their stations.
+                first, *others = self._stations.values()
+                tokens = f'"{first}" = "{token_of(first)}"\n' + "".join(
+                    f'"{one}" = "file:stations/{one}/tc.key"\n' for one in others
                 )
                 (self._folder / "tokens.toml").write_text(tokens, "utf-8")
                 return {"tokens": "tokens.toml"}
