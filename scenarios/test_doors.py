@@ -464,6 +464,18 @@ async def test_stations_are_told_where_to_go(rig):
         rig.expect_said("URI of the LNS", uri, told.handed_out[1])
 
 
+async def test_stations_come_over_ipv6(rig):
+    """Where a URI has brackets around the address."""
+    rig.open_door(cups=True, ipv6=True)
+    rig.only("west")
+    await served(rig)
+    asked = upgrade(ASKS) + question(rig.west)
+    told = await rig.knock(asked, host="2001:db8::7", status=101, leaves=seconds(1))
+    rig.expect_said("uri", f"ws://[::1]:6090/router/{rig.west.eui}", told.said.get("uri"))
+    told = await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
+    rig.expect_said("URI of the LNS", "ws://[::1]:6090", told.handed_out[1])
+
+
 @pytest.mark.fault("lns", "restarted")
 @pytest.mark.parametrize("shows", ["", "nothing"])
 async def test_who_goes_away_says_so(rig, shows):
