@@ -7,6 +7,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
+from scenarios.telling import hear
 from scenarios.words import AGAIN, FIRST, IN_RX2, LOST, OWNED, WITH_DOWNLINK
 
 JOINS = Table("""
@@ -231,6 +232,16 @@ async def test_an_answer_without_data_tells_that_more_waits(rig, strategy):
         rig.expect_downlink(rig.alpha, text, port=7, window="2" if one is uplink else "1")
     rig.expect_answer(uplink, f_pending=True, ack=True, f_port=7)
     rig.expect_answer(other, f_pending=False, ack=True, f_port=7)
+
+
+async def test_no_other_bit_acknowledges_a_confirmed_downlink(rig):
+    """Who asks for any downlink at all, or listens to beacons, has proved nothing."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"sure", port=7, confirmed=True)
+    for bits in ({}, {"adr_ack_req": True}, {"class_b": True}):
+        frame = await hear(rig, rig.alpha, "west", after=seconds(10), confirmed=True, **bits)
+        rig.expect(frame, FIRST, first="west")
+        rig.expect_answer(frame, f_port=7, confirmed=True)
 
 
 @POLICY

@@ -92,6 +92,12 @@ DOORS = [
         (f'{LNS}listen = "{one}"', f"lns.toml:3: lns.listen: {ADDRESS}")
         for one in ("127.0.0.1", "127.0.0.1:65536", "::1:6090", ":6090", "a:+1", "a:")
     ),
+    *(
+        (f"{LNS}stations = {one}", 'lns.toml:3: lns.stations: either "any" or a list of station E')
+        for one in ('"all"', '""', "1", '{any = "any"}')
+    ),
+    (f'{LNS}stations = "any"', taken()),
+    (f"{LNS}stations = []", taken(stations="0 listed")),
     (f'{LNS}listen = "127.0.0.1:65535"', taken()),
     (f'{LNS}listen = "[::1]:6090"', taken()),
     (f'{LNS}listen = "0.0.0.0:1"', "lns.toml:1: lns.public_uri: is needed: stations cannot conn"),
@@ -362,11 +368,22 @@ ODD = [
 ]  # fmt: skip
 
 
+NO_TOKEN = f"lns.toml:10: cups.credentials: stations/{STATION}: tc: .key: without a .crt it is a to"
+TOKENS_OF_A_STATION = [
+    ("\nAuthorization: geheim\r\n\n", taken(shows="one of 1 tokens, its own")),
+    ("Authorization: geheim\nX-Other: geheim", taken(shows="one of 1 tokens, its own")),
+    *((lines, NO_TOKEN) for lines in ("\n", "geheim", "Authorization: geheim\ngeheim", "ä: b")),
+]
+
+
 async def test_keys_leave_a_host_for_whom_they_are_only(rig):
     """Who would hand them to anybody does not begin, nor who has what no station takes."""
     await served(rig)
     token = {"tokens.toml": f'{STATION} = "x"'}
     for lns_toml, says in GUARDED:
         await rig.check_configuration(lns_toml, says, token, key_of=STATION)
+    for lines, says in TOKENS_OF_A_STATION:
+        files = {**token, f"stations/{STATION}/tc.key": lines}
+        await rig.check_configuration(NAMED + TOKENS + HTTPS, says, files, key_of=STATION)
     for files, says in ODD:
         await rig.check_configuration(LNS + HTTPS, says, files)

@@ -426,6 +426,30 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
         rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
 
 
+async def test_how_long_a_question_for_credentials_may_be(rig):
+    """Its head and its body at their limits, and in which ways the length of one is told."""
+    rig.open_door(cups=True)
+    rig.only("west")
+    await served(rig)
+    body = update_info(STRANGER)
+    asked = [post(INFO, body.ljust(16_384)), post(INFO, update_info(STRANGER, package="x" * 9_999))]
+    bare = len(post(INFO, body, [("X", "")]).partition(b"\r\n\r\n")[0])
+    longest, too_long = (post(INFO, body, [("X", "x" * (8_192 + n - bare))]) for n in (0, 1))
+    asked.append(longest)
+    lengths = [[("CONTENT-LENGTH", f"{len(body):09}")], [("Content-Length", f" \t{len(body)}  ")]]
+    lengths.append([("Content-Length", "1"), ("Content-Length", str(len(body)))])
+    asked += [request("POST", INFO, length, body) for length in lengths]
+    for one in asked:
+        told = await rig.knock(one, at_cups=True, status=200)
+        rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
+        rig.expect_said("length", str(len(told.body)), told.header("Content-Length"))
+    await rig.knock(too_long, at_cups=True, because="CUPS: no whole request")
+    for length in ("", "-1", "+5", "0x5", "1_0", "5 5", "5,5", f"{len(body):010}"):
+        why = "CUPS: no Content-Length"
+        odd = request("POST", INFO, [("Content-Length", length)], body)
+        await rig.knock(odd, at_cups=True, status=411, because=why)
+
+
 async def test_stations_are_told_where_to_go(rig):
     """Not to where the server listens, but to where it can be reached."""
     rig.open_door(cups=True, public_host="lns.example")
@@ -434,8 +458,22 @@ async def test_stations_are_told_where_to_go(rig):
     told = await rig.knock(upgrade(ASKS), question(rig.west), status=101, leaves=seconds(1))
     due = f"ws://lns.example:6090/router/{rig.west.eui}"
     rig.expect_said("uri", due, told.said.get("uri"))
+    # A station with files here is told what stands in them.
+    for station, uri in (STRANGER, "ws://lns.example:6090"), (rig.west.eui, "ws://127.0.0.1:6090"):
+        told = await rig.knock(post(INFO, update_info(station)), at_cups=True, status=200)
+        rig.expect_said("URI of the LNS", uri, told.handed_out[1])
+
+
+async def test_stations_come_over_ipv6(rig):
+    """Where a URI has brackets around the address."""
+    rig.open_door(cups=True, ipv6=True)
+    rig.only("west")
+    await served(rig)
+    asked = upgrade(ASKS) + question(rig.west)
+    told = await rig.knock(asked, host="2001:db8::7", status=101, leaves=seconds(1))
+    rig.expect_said("uri", f"ws://[::1]:6090/router/{rig.west.eui}", told.said.get("uri"))
     told = await rig.knock(post(INFO, update_info(STRANGER)), at_cups=True, status=200)
-    rig.expect_said("URI of the LNS", "ws://lns.example:6090", told.handed_out[1])
+    rig.expect_said("URI of the LNS", "ws://[::1]:6090", told.handed_out[1])
 
 
 @pytest.mark.fault("lns", "restarted")

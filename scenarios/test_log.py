@@ -136,3 +136,42 @@ async def test_a_mistake_is_logged_with_its_way(rig):
     await served(rig)
     told = f"WARNING {rig.west.eui}: internal error (reception): Stumbled at mistakes.py:"
     rig.expect_logged(*here(rig), told)
+
+
+@pytest.mark.parametrize(
+    ("mode", "may"),
+    [
+        (0o604, "read"),
+        (0o620, "written"),
+        (0o602, "written"),
+        (0o646, "read and written"),
+        (0o751, ""),
+    ],
+)
+async def test_files_that_are_open_to_others_are_named(rig, mode, may):
+    """Whoever may write them, and who is in no group of the owner and may read them."""
+    rig.only("west")
+    await served(rig)
+    lns_toml = '[lns]\nid = "lns-a"\npublic_uri = "wss://lns.example:443"\n[tls]\n'
+    lns_toml += 'cert = "server.crt"\nkey = "server.key"\ntokens = "tokens.toml"\n'
+    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: one of 0 tokens, its own"
+    modes = dict.fromkeys(("devices.toml", "tokens.toml"), mode)
+    await rig.check_configuration(lns_toml, says, {"tokens.toml": ""}, modes=modes)
+    named = f"can be {may} by others (mode {mode:o}): chmod 600"
+    told = [
+        f"WARNING the {what} file {what}.toml {named} {what}.toml" for what in ("devices", "tokens")
+    ]
+    rig.expect_logged(*here(rig), *(told if may else ()))
+
+
+async def test_a_certificate_that_no_station_takes_is_named(rig):
+    """As soon as it is read: stations compare the name of their URI with those that it has."""
+    rig.only("west")
+    await served(rig)
+    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
+    tls = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
+    for name in ("lns.example", "elsewhere.example", "example"):
+        lns_toml = f'[lns]\nid = "lns-a"\npublic_uri = "wss://{name}:443"\n{tls}'
+        await rig.check_configuration(lns_toml, says)
+    told = "WARNING server.crt has no DNS name %s (it has: lns.example): stations will refuse it"
+    rig.expect_logged(*here(rig), told % "elsewhere.example", told % "example")

@@ -32,13 +32,15 @@ class DoorRules:
     """What a station has to show to a network server ("": there is no TLS), and which may come.
 
     `only`: the names of those that are listed, None for any. `cups`: credentials are to be had.
-    `public_host`: where stations are told to go, if not to where the server listens.
+    `public_host`: where stations are told to go, if not to where the server listens, which has an
+    address of IPv6 if it is so said.
     """
 
     shows: Shows = ""
     only: tuple[str, ...] | None = None
     cups: bool = False
     public_host: str = ""
+    ipv6: bool = False
 
 
 class CaseSetup:

@@ -39,16 +39,20 @@ class Visits:
         only: tuple[str, ...] | None = None,
         cups: bool = False,
         public_host: str = "",
+        ipv6: bool = False,
     ) -> None:
         """Let stations come over WebSockets, from discovery on; before the first act.
 
         `shows`: what they have to show, over TLS: nothing, a token (`Bearer` and their EUI), a
         certificate, or any of the authority. `only` these are listed. `cups`: credentials are to
         be had as well. `public_host`: where stations are told to go, if not to where the server
-        listens. From now on whoever is refused must be expected.
+        listens, `ipv6`: on an address of IPv6, without TLS. From now on whoever is refused must be
+        expected.
         """
         self.setup.before_start("how stations come")
-        self.setup.door = DoorRules(shows=shows, only=only, cups=cups, public_host=public_host)
+        self.setup.door = DoorRules(
+            shows=shows, only=only, cups=cups, public_host=public_host, ipv6=ipv6
+        )
 
     @needs(Item.VIRTUAL_TIME)
     async def knock(
@@ -152,6 +156,7 @@ SECRET = "geheim"
 _SHOWN = 30
 """As much of what is as it should be stands before what is not."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_OTHER: Mapping[str, int] = MappingProxyType({})
 
 
 class Configurations:
@@ -169,13 +174,15 @@ class Configurations:
         files: Mapping[str, str] = _NOTHING,
         *,
         key_of: str | None = None,
+        modes: Mapping[str, int] = _NO_OTHER,
     ) -> None:
         """Let a server read its configuration, and serve nobody.
 
         Beside its `lns.toml` are an empty `devices.toml`, `server.crt` and its key, and
         `stations-ca.crt`; `files` come in their place or beside them, by their paths. `key_of` a
-        station there are credentials in `stations`. `says` has a line for each mistake as far as it
-        matters, or what is said of a configuration without one. No line has `SECRET` in it.
+        station there are credentials in `stations`; `modes` are those of files that others may
+        read or write. `says` has a line for each mistake as far as it matters, or what is said of
+        a configuration without one. No line has `SECRET` in it.
         """
         await self.setup.begin()
         folder = new_folder("configuration")
@@ -188,6 +195,8 @@ class Configurations:
             for name, text in written.items():
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text, "utf-8")
+            for name in written:
+                (folder / name).chmod(modes.get(name, 0o600))
             try:
                 said = summary(prepare(load(folder / "lns.toml")))
             except ConfigError as error:

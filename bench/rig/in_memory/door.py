@@ -45,7 +45,7 @@ from lns.network_server import NetworkServer
 from lns.running import serve_stations
 from lns.startup import prepare
 
-HOST = "127.0.0.1"
+HOST, IPV6_HOST = "127.0.0.1", "::1"
 DISCOVERY = "/router-info"
 _APART_US, _ENDS_WITHIN_S = 10_000, 60
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
@@ -115,6 +115,7 @@ class Door:
     ) -> None:
         self.lns = lns
         self._rules, self._stations = rules, stations
+        self._host = IPV6_HOST if rules.ipv6 else HOST
         self._record, self._find = record, find
         self._port, self._cups_port = _FIRST_PORT + number, _CUPS_PORT + number
         self._folder = new_folder("door")
@@ -135,17 +136,21 @@ class Door:
     @property
     def uri(self) -> str:
         """Where stations ask for their server."""
-        return f"{'wss' if self._rules.shows else 'ws'}://{HOST}:{self._port}"
+        return f"{'wss' if self._rules.shows else 'ws'}://{self._address}:{self._port}"
 
     @property
     def cups_uri(self) -> str:
         """Where they ask for their credentials."""
-        return f"{'https' if self._rules.shows else 'http'}://{HOST}:{self._cups_port}"
+        return f"{'https' if self._rules.shows else 'http'}://{self._address}:{self._cups_port}"
 
     @property
     def public_uri(self) -> str:
         """Where stations are told to go."""
-        return self.uri.replace(HOST, self._rules.public_host or HOST)
+        return self.uri.replace(self._address, self._rules.public_host or self._address)
+
+    @property
+    def _address(self) -> str:
+        return f"[{self._host}]" if ":" in self._host else self._host
 
     async def open(self, server: NetworkServer, tasks: asyncio.TaskGroup) -> None:
         """Listen until `close` or `cut`."""
@@ -238,11 +243,11 @@ class Door:
         self._hosts[host] = None
         over: asyncio.Future[None] = loop.create_future()
         began_us = now_us()
-        tls: Any = {} if shows is None else {"ssl": shows.context, "server_hostname": HOST}
+        tls: Any = {} if shows is None else {"ssl": shows.context, "server_hostname": self._host}
         port = self._cups_port if at_cups else self._port
         try:
             transport, visit = await loop.create_connection(
-                lambda: _Visit(over), HOST, port, local_addr=(host, 0), **tls
+                lambda: _Visit(over), self._host, port, local_addr=(host, 0), **tls
             )
         except OSError:  # refused in the TLS handshake
             return Answer(b"", now_us() - began_us)
@@ -321,9 +326,9 @@ class Door:
 
     def _written(self) -> Path:
         rules, folder = self._rules, self._folder
-        lns: dict[str, object] = {"id": self.lns, "listen": f"{HOST}:{self._port}"}
+        lns: dict[str, object] = {"id": self.lns, "listen": f"{self._address}:{self._port}"}
         if rules.public_host:
-            lns["public_uri"] = self.public_uri
+            lns["public_uri"] = f"{self.public_uri}/"  # a station is told it without the slash
         if rules.only is not None:
             lns["stations"] = [self._stations[name] for name in rules.only]
         settings: dict[str, dict[str, object]] = {"lns": lns}
@@ -333,7 +338,8 @@ class Door:
         for station in self._stations.values():
             self._write_home(station)
         if rules.cups:
-            settings["cups"] = {"listen": f"{HOST}:{self._cups_port}", "credentials": "stations"}
+            listen = f"{self._address}:{self._cups_port}"
+            settings["cups"] = {"listen": listen, "credentials": "stations"}
         (folder / "devices.toml").write_text("device = []\n", "utf-8")
         (folder / "lns.toml").write_text(toml_text(settings), "utf-8")
         return folder / "lns.toml"
@@ -342,8 +348,10 @@ class Door:
         """What `[tls]` says of what a station shows."""
         match self._rules.shows:
             case "token":
-                tokens = "".join(
-                    f'"{one}" = "{token_of(one)}"\n' for one in self._stations.values()
+                # One is written out, the others are in the files of their stations.
+                first, *others = self._stations.values()
+                tokens = f'"{first}" = "{token_of(first)}"\n' + "".join(
+                    f'"{one}" = "file:stations/{one}/tc.key"\n' for one in others
                 )
                 (self._folder / "tokens.toml").write_text(tokens, "utf-8")
                 return {"tokens": "tokens.toml"}
