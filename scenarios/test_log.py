@@ -104,6 +104,7 @@ async def test_a_station_that_cannot_answer_is_named(rig):
     )
     again = f"WARNING {rig.west.eui}: answers again, after 11 TooLate"
     rig.expect_logged(*here(rig), named, row % 5, row % 10, again)
+    rig.expect_finding("too late", owner="gateway", about="west")
 
 
 @pytest.mark.fault("program", "capture full")

@@ -4,9 +4,9 @@ Worked out from the receptions and the facts of a case, without a look at what t
 did, and without a line of its code. Sessions of one server are followed with window functions;
 where several servers share devices, where a store was away, and where a device is relaxed, in plain
 Python, one by one (`bench.score.level2`), each server's level 1 and counters for itself. A few
-things cannot be known from receptions: what an upstream that failed did to a frame, what a full
-level 1 forgot, what a server missed while its store was away; such rows carry the reason in
-`unknowable` and count neither as agreement nor as disagreement.
+things cannot be known from receptions: what an upstream that failed did to a frame, or a server
+that was made to stumble, what a full level 1 forgot, what a server missed while its store was away;
+such rows carry the reason in `unknowable` and count neither as agreement nor as disagreement.
 """
 
 from bench.score.laws import RETENTION_US
@@ -85,7 +85,7 @@ FROM radio_transmit LEFT SEMI JOIN devices USING (run, case, dev_eui)
    GROUP BY run, case, dev_addr"""
 
 _OF_CASE = """own_lns, lns_count, begun_us, retention_us, on_outage, dwells, asks, had_outage,
-    restarts, faults, orphans, has_failure, requests"""
+    restarts, faults, orphans, has_failure, has_mistake, requests"""
 _OF_STATION = f"PARTITION BY station, run, case ORDER BY {_ORDER}"
 # What only the last step asks for, and what only the fold does; packed.
 _REST = """told, frame.readable, frame_id, copy, frame.f_port, genuine, requests_answer, relaxed,
@@ -110,9 +110,10 @@ _FACTS = f"""
 -- reaches: it is proven to be of a device known here (which signs no counter that it cannot have).
 -- store_fault: the store was disturbed by then, had_fault: for any server; unavailable: the server
 -- says so, and is believed because of that; lost: what the frame brought is forgotten; failed: so
--- it is, for the upstream did not take it; stranger: its server could not tell who sent it; unkept:
--- its answer was withheld because nothing could be kept. is_wanted: the application has something
--- for the device, is_asked: the network has; agreed: a join and what it is held against.
+-- it is, for the upstream did not take it, or its server stumbled; stranger: its server could not
+-- tell who sent it; unkept: its answer was withheld because nothing could be kept. is_wanted: the
+-- application has something for the device, is_asked: the network has; agreed: a join and what it
+-- is held against.
 FROM matched |> WHERE heard
 |> SELECT row_id, run, case, station, t_us, struct(outcome.seq AS told_seq, source, seq) AS place,
      told, is_join, frame_id, frame.dev_addr, frame, copy, dev_eui, sent, outcome,
@@ -149,7 +150,8 @@ FROM matched |> WHERE heard
      if(session = 0, device.f_cnt_up, NULL) AS preset, sent.t_us AS sent_us, store_fault,
      coalesce(store_fault AND outcome.reason IN ('StoreUnavailable',
        if(is_join, NULL, 'UnknownDevice')), false) AS lost,
-     coalesce(of_case.has_failure AND outcome.reason = 'UpstreamUnavailable', false) AS failed,
+     coalesce((of_case.has_failure AND outcome.reason = 'UpstreamUnavailable')
+       OR (of_case.has_mistake AND outcome.reason = 'InternalError'), false) AS failed,
      coalesce(outcome.answer = 'Suppressed'
        AND exists(of_case.faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE}))
        AND (NOT several OR coalesce(outcome.level2 != 'NotOwner', true)), false) AS unkept,
@@ -421,7 +423,8 @@ FROM worth |> SELECT *, rest.*
      coalesce(refusal, '-') AS oracle_reason, {_ANSWER} AS oracle_answer,
      coalesce(if(unproven IS NULL, level2, NULL), 'NotAsked') AS oracle_level2
 |> LEFT JOIN evicted USING (run, case, level1_key)
-|> EXTEND CASE WHEN failed THEN 'upstream or store failed'
+|> EXTEND CASE WHEN failed AND outcome.reason = 'InternalError' THEN 'its server stumbled'
+       WHEN failed THEN 'upstream or store failed'
        WHEN max(if(failed, if(relaxed, {_EVERY_F_CNT}, f_cnt), NULL)) OVER (PARTITION BY
          dev_eui_no, session, run, case ORDER BY {_ORDER} {SO_FAR}) >= f_cnt OR nonce_doubtful
          THEN 'upstream or store had failed'
