@@ -468,7 +468,7 @@ async def test_a_capture_that_has_grown_goes_on_in_a_new_file(rig):
     rig.only("west")
     uplinks = [await rig.alpha.send(confirmed=True)]
     unreadable = json.dumps({"msgtype": "timesync", "txtime": "x" * 400})
-    for _ in range(1_900):
+    for _ in range(3_000):
         await rig.say(unreadable, by="west")
     uplinks.append(await rig.alpha.send(confirmed=True))
     await rig.restart_lns()

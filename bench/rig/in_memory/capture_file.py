@@ -94,6 +94,8 @@ class CaptureFile:
             if not self._half_bytes <= size < self._half_bytes + _LINE_BYTES_MAX:
                 yield self._check.wrong("size of the older one", self._half_bytes, size)
         files = [file for file in (older, self._path) if file.exists()]
+        if self._path.stat().st_size >= self._half_bytes + _LINE_BYTES_MAX:
+            yield self._check.wrong("size", f"up to {self._half_bytes}", self._path.stat().st_size)
         lines = [line for file in files for line in file.read_bytes().splitlines()]
         yield from self._check.same("lines", len(self._due), len(lines))
         for seq, (due, octets) in enumerate(zip(self._due, lines, strict=False)):
