@@ -1,52 +1,17 @@
 """What goes wrong with servers and their store, and with the wires between them?"""
 
 import asyncio
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
-from sqlite3 import DatabaseError
 from typing import Any
 
 from bench.clock import VirtualTimeLoop
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.interfaces import (
-    CaseStation,
-    Parts,
-    RigDevice,
-    Wire,
-)
+from bench.rig.in_memory.mistakes import BrokenWrites
+from bench.rig.interfaces import CaseStation, Parts, RigDevice, Wire
 from bench.rig.stations import until_stations_are_up
 from lns.dedup.claim import Bid, OnOutage
 
 _DEAD_LNS = "lns-x"
-
-
-class BrokenWrites:
-    """So many writes of SQLite fail at their commit: no file of this process may grow by then.
-
-    Before them `after` others succeed.
-    """
-
-    def __init__(self, left: int, after: int) -> None:
-        self._left = left
-        self._after = after
-
-    @contextmanager
-    def in_thread(self) -> Iterator[None]:
-        if self._after or not self._left:
-            yield
-            self._after = max(0, self._after - 1)
-            return
-        limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
-        try:
-            yield
-        except DatabaseError:
-            self._left -= 1
-            raise
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
 
 
 class Outages:

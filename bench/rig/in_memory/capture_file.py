@@ -5,12 +5,11 @@ is killed, and goes on in a new one when it has grown. Each line is read again i
 """
 
 import json
-import resource
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.rig.in_memory.mistakes import no_file_beyond
 from bench.verdict.owner import Found, Scrutiny
 from lns.clock import now_us
 from lns.config import Config
@@ -51,7 +50,7 @@ class CaptureFile:
             return
         if self._room is not None:
             self._missing += 1
-            with _no_file_beyond(self._path.stat().st_size + self._room):
+            with no_file_beyond(self._path.stat().st_size + self._room):
                 self._recorder.record(event)
             return
         if self._missing:
@@ -124,14 +123,3 @@ class CaptureFile:
     @property
     def _check(self) -> Scrutiny:
         return Scrutiny(rule="capture", of=f"what {self._lns} has written", t_us=now_us())
-
-
-@contextmanager
-def _no_file_beyond(octets: int) -> Iterator[None]:
-    """No file of this process grows beyond so many octets; what does not fit is not taken."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (octets, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
