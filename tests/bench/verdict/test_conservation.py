@@ -1,6 +1,6 @@
 import pytest
 
-from bench.verdict.case import violations
+from bench.verdict.case import is_all_published, violations
 from bench.verdict.expectation import Evidence
 from tests.bench.verdict.written_case import (
     ALPHA,
@@ -185,6 +185,12 @@ def test_a_violation_is_told_with_names_and_numbers() -> None:
         "forwarded means published: 70B3D57ED0000001 FCnt 2 through west:"
         " 1 unmarked by outcome, 0 published",
     ]
+
+
+def test_whether_all_is_published_is_asked_before_a_case_ends() -> None:
+    assert is_all_published([])
+    assert is_all_published(good(without=("told east",)))
+    assert not is_all_published(good(without=("published",)))
 
 
 @pytest.mark.parametrize(("west", "east"), [(False, True), (True, True), (False, False)])
