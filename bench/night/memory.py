@@ -194,8 +194,11 @@ def newest_night(line: Line) -> dict[str, list[Row]]:
 
 
 def main_run(night: Night) -> str:
-    """The run of a night under whose name its comparison lies."""
-    return max(run.run for run in night.runs if not run.explores)
+    """The run of a night under whose name its comparison lies.
+
+    One with a seed of the day only where no other is there any more.
+    """
+    return max((not run.explores, run.run) for run in night.runs)[1]
 
 
 def _trend(case: str, series: Series, line: Line) -> Row:

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from bench.lab.inventory import Inventory, NoSuchPart, load
-from bench.night.memory import SEEN_WELL, note_well, remembered, sick_parts
+from bench.night.memory import (
+    SEEN_WELL,
+    main_run,
+    newest_night,
+    note_well,
+    remembered,
+    sick_parts,
+)
 from bench.night.morning import Known, Night, gate, with_known
 from bench.night.series import State
 from tests.bench.night.written_nights import night_of, write_night
@@ -192,6 +199,18 @@ def test_a_seed_that_finds_something_is_told_with_the_command_that_repeats_it(
     assert change.repeat.endswith("--seed 77 --strategy Drop")
     assert (gate(first), gate(second)) == (1, 10)
     assert [change.gated for change in second.changes] == [False]
+
+
+def test_a_night_of_which_only_the_seed_of_the_day_is_left_is_compared_as_well(
+    tmp_path: Path,
+) -> None:
+    more = {"rig": "simulated", "seed": 77, "explores": True}
+    left = [write_night(tmp_path, number, {"case": "PASS"}, **more).name for number in range(2)]
+    [line] = remembered(tmp_path).lines
+    newest_night(line)
+    assert [main_run(night) for night in line.nights] == left
+    main = write_night(tmp_path, 1, {"case": "PASS"}, rig="simulated", time="010000").name
+    assert main_run(remembered(tmp_path).lines[0].nights[1]) == main
 
 
 def test_what_is_known_is_out_of_the_gate_until_its_day(tmp_path: Path) -> None:
