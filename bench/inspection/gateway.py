@@ -156,7 +156,7 @@ class Gateways:
         station = event["station"]
         if self._sent_us[station]:
             self._sent_us[station].popleft()
-        if (station, diid) not in self._diids:
+        if not isinstance(diid, int) or (station, diid) not in self._diids:
             check = Scrutiny(
                 rule="a station serves", of=f"dntxed of {station}", t_us=event["t_us"],
                 station=station,

@@ -199,7 +199,8 @@ class Consumption:
         broken = {event.get("seam") for event in events if event["kind"] == "fault.begin"}
         if not broken & {"broker", "upstream"}:
             return
-        stops = [event["kind"] for event in events if event.get("seam") == "broker"]
+        of_broker = [event for event in events if event.get("seam") == "broker"]
+        stops = [event["kind"] for event in of_broker if event["fault"] == "stop"]
         if stops and stops[-1] == "fault.begin":
             await self.start_broker()
         for server in setup.servers.values() if "upstream" in broken else ():

@@ -54,8 +54,8 @@ class Log:
         finally:
             _LOG.removeHandler(said)
             _LOG.setLevel(level)
+            self._look_for_keys(said.lines)
         self._compare(said.lines)
-        self._look_for_keys(said.lines)
 
     @needs(Item.VIRTUAL_TIME)
     def expect_logged(self, *lines: str) -> None:

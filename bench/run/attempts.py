@@ -99,6 +99,8 @@ class Turn:
 
 _JOIN = re.compile(r"[0-9A-F]{16}:[0-9A-F]{16}:[0-9]+")
 ONLY = Turn(again=False)
+MENDED_WITHIN_S = 60
+"""How long what a case has broken may take to come back, where its own time is over."""
 
 
 async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdict:
@@ -111,8 +113,10 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
             except (Exception, asyncio.CancelledError) as failure:
                 # What is under way to the network server still has an outcome.
                 if isinstance(failure, Exception) or rig.is_over_time:
+                    limit_s = MENDED_WITHIN_S if rig.is_over_time else None
                     with suppress(Exception):
-                        await rig.mend()
+                        async with asyncio.timeout(limit_s):
+                            await rig.mend()
                 raise
             await rig.settle()
     except (Exception, BaseExceptionGroup) as failure:

@@ -485,8 +485,11 @@ def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
     again = Counter(_frame_of(one) for one, n in came.items() if n > 1)
     for key in sorted(owed.keys() | got.keys(), key=str):
         dev_eui, station, f_cnt, marked = key
-        excused = (never if owed[key] > got[key] else again)[f"{dev_eui} {f_cnt}"]
-        if abs(owed[key] - got[key]) > excused:
+        left, frame = never if owed[key] > got[key] else again, f"{dev_eui} {f_cnt}"
+        missed = abs(owed[key] - got[key])
+        excused = min(missed, left[frame])
+        left[frame] -= excused
+        if missed > excused:
             what = "marked" if marked else "unmarked"
             yield (
                 f"{dev_eui} FCnt {f_cnt} through {evidence.name(station)}:"

@@ -84,6 +84,8 @@ class CaptureFile:
 
     def wrong(self) -> Iterator[Found]:
         """What is wrong in the file."""
+        if not self._path.is_absolute():
+            return  # its server has never begun
         older = self._path.with_name(f"{NAME}.1")
         if older.exists():
             turned = {"lns": self._lns, "file": older.name}

@@ -466,6 +466,7 @@ class DiskStore:
                 self.fill()
 
     def free(self) -> None:
+        self._writes_left = 0
         if self._full is not None:
             self._full.close()
             self._full = None

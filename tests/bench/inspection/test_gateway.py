@@ -108,7 +108,9 @@ def on_air(phy: str = "60", dr: int = 5, freq_hz: int = 868_100_000) -> dict[str
             "airtime_us": 50_000}  # fmt: skip
 
 
-def says(at_s: int, direction: str, msgtype: str, *, diid: int = 0, **facts: object) -> Happened:
+def says(
+    at_s: int, direction: str, msgtype: str, *, diid: int | str = 0, **facts: object
+) -> Happened:
     text = f'{{"msgtype":"{msgtype}","diid":{diid}}}'
     return at_s, "station.text", {"direction": direction, "text": text, **facts}
 
@@ -156,6 +158,8 @@ def test_it_tells_what_it_has_sent() -> None:
     assert unsaid(sent, sent, says(1, "up", "dntxed", diid=7), until_s=4) == wrong
     other = unsaid(sent, says(1, "up", "dntxed", diid=8), until_s=4)
     assert other == "dntxed of west: diid: expected one that it was handed, observed 8"
+    unnamed = unsaid(sent, says(1, "up", "dntxed", diid="[7]"), until_s=4)
+    assert unnamed == "dntxed of west: diid: expected one that it was handed, observed [7]"
     assert unsaid(sent, (1, "station.link", {"event": "refused"}), until_s=4) == ""
 
 

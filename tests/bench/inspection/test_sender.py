@@ -47,7 +47,7 @@ class Told:
         return self.says(f"+EVT:RX_1:-84:12:UNICAST:{port}:6f6e" if port else "+EVT:TX_DONE")
 
     def is_sent(self, kind: Kind, *, port: int | None = 7, f_opts: bytes = b"") -> "Told":
-        body = b"on" if port else b""
+        body = b"on" if port is not None else b""
         ack = not port
         phy = data_frame(kind, DEV_ADDR, KEYS, 0, f_port=port, payload=body, f_opts=f_opts, ack=ack)
         self._senders.handed_over(self._dev_eui, phy, {})
@@ -298,3 +298,19 @@ def test_what_is_in_its_window_is_heard() -> None:
     for excuse in ({"late_us": 5_000}, {"lost": True}, {"before": True}):
         assert sent().answered(**excuse).says(failed).found == []
         assert sent().answered(**excuse).sends(10, kind=Kind.CONFIRMED_UP).found == []
+
+
+def test_what_a_device_owed_may_have_gone_with_a_frame_that_nobody_heard() -> None:
+    assert Told().sends(10).hears(CONFIRMED, f_opts=LINK_ADR_REQ).sends(12).found == []
+    asked = Told().sends(10).types("AT+LINKCHECK=1")
+    assert asked.sends(12).found == []
+
+
+def test_a_frame_that_is_told_of_late_is_not_looked_at_again() -> None:
+    told = Told().sends(10).hears(CONFIRMED, f_opts=LINK_ADR_REQ)
+    answer = {"ack": True, "f_opts": b"\x03\x07"}
+    assert told.sends(11, **answer).sends(12).sends(11, **answer).sends(13).found == []
+
+
+def test_what_was_asked_on_port_0_is_not_known() -> None:
+    assert Told().sends(10).is_sent(UNCONFIRMED, port=0).sends(11, f_opts=b"\x03\x07").found == []

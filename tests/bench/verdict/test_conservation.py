@@ -231,6 +231,16 @@ def test_what_is_put_aside_is_not_lost(put_aside: str | None, times: int, broken
     assert rules(events) == [PUBLISHED] * broken
 
 
+def test_what_is_put_aside_excuses_one_message() -> None:
+    events = in_order(
+        transmit(), heard(WEST, 11), heard(EAST, 22),
+        outcome(WEST, 11, "NonDuplicate forwarded - NotAsked"),
+        outcome(EAST, 22, SOFT), parked(f"{ALPHA}-49BE7DF1-2"),
+    )  # fmt: skip
+    assert rules(events) == [PUBLISHED]
+    assert rules([*events, parked(f"{ALPHA}-49BE7DF1-2-{EAST}-22")]) == []
+
+
 @pytest.mark.parametrize(("is_aside", "broken"), [(True, False), (False, True)])
 def test_what_is_put_aside_may_come_twice(is_aside: bool, broken: bool) -> None:
     """On its way it arrived, and again when it was released, by a server that began anew."""
