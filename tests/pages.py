@@ -320,6 +320,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "verbs for servers and store": lambda: _verbs_of_rig("on_outage", "step_wall_clock"),
     "verbs for consumers and broker": lambda: _verbs_of_rig("consumer", "inject"),
     "verbs at the door": lambda: _verbs_of_rig("open_door", "credentials"),
+    "verbs for what is said to people": lambda: _verbs_of_rig("expect_logged", "read_frame"),
     "keys of lns.toml": lambda: _keys("lns.toml", lns_toml.LnsFile, lns_toml),
     "keys of devices.toml": lambda: _keys("devices.toml", lns_toml.DevicesFile, lns_toml),
     "keys of bench.toml": lambda: _keys("bench.toml", bench_toml.BenchFile, bench_toml),

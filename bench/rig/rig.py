@@ -1,7 +1,8 @@
 """What may a scenario do: send, spoil, replay, restart, wait, expect?
 
 Every verb has its name here, over five parts (`bench.rig.interfaces`). Of some the promise stands
-with their kind: `case_setup`, `stations`, `outages`. A scenario never asks which rig it is on.
+with their kind: `case_setup`, `stations`, `outages`, `consumption`, `visits`, `log`. A scenario
+never asks which rig it is on.
 """
 
 import asyncio
