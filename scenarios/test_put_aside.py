@@ -13,6 +13,12 @@ from scenarios.words import FIRST
 pytestmark = pytest.mark.requires("outbox", "virtual time")
 
 
+def put_aside_soon(rig):
+    rig.consumer()
+    rig.park_after(seconds(3))
+    rig.only("west")
+
+
 def expect_heard(rig, *uplinks):
     for uplink in uplinks:
         rig.expect(uplink, FIRST, first="west")
@@ -22,9 +28,7 @@ def expect_heard(rig, *uplinks):
 @pytest.mark.fault("broker", "away for too long")
 async def test_what_is_put_aside_may_have_come_before(rig, confirmed):
     """Its acknowledgement is lost: the broker has it, and the server does not know."""
-    rig.consumer()
-    rig.park_after(seconds(3))
-    rig.only("west")
+    put_aside_soon(rig)
     before = await delivered(rig, confirmed=confirmed)
     await rig.lose_pubacks()
     parked = await rig.alpha.send(confirmed=confirmed)
@@ -38,9 +42,7 @@ async def test_what_is_put_aside_may_have_come_before(rig, confirmed):
 @pytest.mark.fault("broker", "away for too long")
 async def test_what_is_put_aside_may_come_later(rig, confirmed):
     """It was on its way already, and arrives when the way is free again."""
-    rig.consumer()
-    rig.park_after(seconds(3))
-    rig.only("west")
+    put_aside_soon(rig)
     before = await delivered(rig, confirmed=confirmed)
     await rig.hold_messages()
     parked = await rig.alpha.send(confirmed=confirmed)
@@ -54,9 +56,7 @@ async def test_what_is_put_aside_may_come_later(rig, confirmed):
 @pytest.mark.fault("broker", "away for too long")
 async def test_what_is_put_aside_and_has_come_comes_again_when_it_is_released(rig, confirmed):
     """Under another number, and its old id: it has no second effect."""
-    rig.consumer()
-    rig.park_after(seconds(3))
-    rig.only("west")
+    put_aside_soon(rig)
     await rig.lose_pubacks()
     parked = await rig.alpha.send(confirmed=confirmed)
     await rig.wait(seconds(45))
@@ -71,9 +71,7 @@ async def test_what_is_put_aside_and_has_come_comes_again_when_it_is_released(ri
 @pytest.mark.fault("broker", "away for too long")
 async def test_what_is_put_aside_stays_so_until_somebody_lets_it_go(rig, confirmed):
     """Nobody does: its application has not had it, and its device was answered."""
-    rig.consumer()
-    rig.park_after(seconds(3))
-    rig.only("west")
+    put_aside_soon(rig)
     before = await delivered(rig, confirmed=confirmed)
     rig.cut_upstream()
     parked = await rig.alpha.send(confirmed=confirmed)

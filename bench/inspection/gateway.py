@@ -38,7 +38,9 @@ Windows = Mapping[tuple[int, int], Sequence[int]]
 """When windows open (µs) in which a downlink may be sent, by data rate and frequency."""
 _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
-_ON_TIME_US, _TOLD_WITHIN_US = 1_000, 100_000
+ON_TIME_US = 1_000
+"""How far from the opening of its window a downlink may begin: every device hears it then."""
+_TOLD_WITHIN_US = 100_000
 
 
 def windows_of(told: Mapping[str, Any], rx1_us: int | None) -> Windows:
@@ -51,6 +53,12 @@ def windows_of(told: Mapping[str, Any], rx1_us: int | None) -> Windows:
             where = told[f"RX{n}DR"], told[f"RX{n}Freq"]
             windows[where] = (*windows.get(where, ()), opens_us)
     return windows
+
+
+def late_us(sent: Event, windows: Windows) -> int | None:
+    """How late a downlink is for the nearest of its windows; None where it can be in none."""
+    opens_us = windows.get((sent["dr"], sent["freq_hz"]), ())
+    return min((sent["t_us"] - at_us for at_us in opens_us), key=abs, default=None)
 
 
 def unknown(transmission: int, station: str, antenna: int) -> None:
@@ -87,7 +95,7 @@ class Gateways:
 
     def _on_air(self, event: Event) -> Iterator[Found]:
         """A station sends what it was handed, and when and how that says."""
-        station, sent = event["sender"], (event["dr"], event["freq_hz"])
+        station = event["sender"]
         check = Scrutiny(
             rule="a station serves", of=f"downlink of {station} on the air", t_us=event["t_us"],
             station=station,
@@ -95,13 +103,15 @@ class Gateways:
         windows = self._orders.get((station, event["phy"].upper()))
         if windows is None:
             yield check.wrong("octets", "some that it was handed", event["phy"])
-        elif windows and sent not in windows:
+        if not windows:  # it was to be sent at once, or nobody knows when
+            return
+        late = late_us(event, windows)
+        if late is None:
             due = " or ".join(f"DR{dr} on {hz}" for dr, hz in windows)
-            yield check.wrong("data rate and frequency", due, f"DR{sent[0]} on {sent[1]}")
-        elif windows:
-            late_us = min((event["t_us"] - opens_us for opens_us in windows[sent]), key=abs)
-            if abs(late_us) > _ON_TIME_US:
-                yield check.wrong("time", "when its window opens", f"{late_us} us after that")
+            sent = f"DR{event['dr']} on {event['freq_hz']}"
+            yield check.wrong("data rate and frequency", due, sent)
+        elif abs(late) > ON_TIME_US:
+            yield check.wrong("time", "when its window opens", f"{late} us after that")
 
     def take(self, event: Event) -> None:
         """Read the next event; any kind."""

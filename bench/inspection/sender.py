@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
-from bench.inspection.gateway import Windows
+from bench.inspection.gateway import ON_TIME_US, Windows, late_us
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
     F_OPTS_MAX,
@@ -28,8 +28,6 @@ from bench.virtual.lorawan.join_frames import join_mic, read_join_request
 _ASKS = {"AT+LINKCHECK=1": Cid.LINK_CHECK, "AT+TIMEREQ=1": Cid.DEVICE_TIME}
 _BEGINS_AGAIN = re.compile(r"ATZ|ATR|AT\+(RESET|FDEFAULT|NJM|JOIN)")
 _MISSED = re.compile(r"\+EVT:(SEND_CONFIRMED|JOIN)_FAILED")
-_ON_TIME_US = 1_000
-"""How far from the opening of a window a device must hear a downlink, however it counts."""
 _HEARD = re.compile(
     r"""\+EVT:RX_\w+:.*UNICAST:(\d+):|PORT:\ (\d+);\ RX:|(SEND_CONFIRMED_OK|ACK\ Received)""", re.X
 )
@@ -178,12 +176,10 @@ class Senders:
         """A downlink that a device has to hear, if it is right and nothing else was on the air."""
         alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
         dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
-        for opens_us in windows.get((event["dr"], event["freq_hz"]), ()):
-            if abs(event["t_us"] - opens_us) <= _ON_TIME_US:
-                break
-        else:
+        late = late_us(event, windows)
+        if late is None or abs(late) > ON_TIME_US:
             return
-        sender = self._senders[dev_eui]
+        sender, opens_us = self._senders[dev_eui], event["t_us"] - late
         if sender.ended_us is not None and alone_since_us < sender.ended_us < opens_us:
             frame, ends_us = read_data(bytes.fromhex(event["phy"])), event["t_us"]
             sender.to_hear = _OnAir(

@@ -410,7 +410,7 @@ class MemoryServer(NetworkServer):
     def stumble(self, over: str) -> None:
         match over:
             case "application":
-                self._outboxes.mistake(self.lns)
+                self._outboxes.stumble(self.lns)
             case "store":
                 self._to_store.mistakes.append(over)
             case _:

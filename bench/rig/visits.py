@@ -11,6 +11,7 @@ from bench.certificates import any_authority, write_server_files, write_station_
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.mistakes import SECRET
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.visitor import Answer
 from lns.__main__ import summary
@@ -151,8 +152,6 @@ class Visits:
 
 HOST = "lns.example"
 """The name in the certificate of the server."""
-SECRET = "geheim"
-"""What nobody is to read who is told of a mistake."""
 _SHOWN = 30
 """As much of what is as it should be stands before what is not."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})

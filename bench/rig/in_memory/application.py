@@ -201,7 +201,7 @@ class Outboxes:
         self._delays_us: list[tuple[str | None, int]] = []
         self._away: dict[str, str] = {}
         self._kept: list[_Published] = []
-        self._mistaken: list[str] = []
+        self._mistakes: list[str] = []
 
     @property
     def are_on_disk(self) -> bool:
@@ -230,9 +230,9 @@ class Outboxes:
         later: dict[str, int | str] = {"breaks_after": breaks_after} if breaks_after else {}
         self.note("disk full", "fault.begin", lns=lns, **later)
 
-    def mistake(self, lns: str) -> None:
-        """Let a server be wrong over its next message."""
-        self._mistaken.append(lns)
+    def stumble(self, lns: str) -> None:
+        """Let a server make a mistake over its next message."""
+        self._mistakes.append(lns)
 
     def step_wall_clock(self, lns: str, us: int) -> None:
         """Set the wall clock that an outbox looks at forward or back."""
@@ -327,8 +327,8 @@ class Outboxes:
 
     async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""
-        if message.lns in self._mistaken:
-            stumble(self._mistaken, message.lns)
+        if message.lns in self._mistakes:
+            stumble(self._mistakes, message.lns)
         delay = next((one for one in self._delays_us if one[0] in (None, message.lns)), None)
         if delay is not None:
             self._delays_us.remove(delay)

@@ -7,7 +7,7 @@ from sqlite3 import DatabaseError
 from typing import NoReturn
 
 SECRET = "geheim"
-"""What no server tells of a mistake: it could be a key."""
+"""What nobody is told of a mistake: it could be a key."""
 
 
 class Stumbled(Exception):

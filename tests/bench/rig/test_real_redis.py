@@ -7,7 +7,7 @@ import pytest
 
 from bench import clock
 from bench.inspection.redis_use import OTHERS
-from bench.rig.in_memory.shared_store import RealRedis, exchange, read
+from bench.rig.in_memory.real_redis import RealRedis, exchange, read
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2
 from lns.lorawan.identifiers import Mic, dev_addr, eui

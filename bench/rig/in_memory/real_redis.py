@@ -1,0 +1,382 @@
+"""A real Redis for the network servers and consumers of one process, and who uses it how?
+
+One program a process; between it and each server or consumer stands a relay on virtual time.
+"""
+
+import asyncio
+import atexit
+import os
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from shutil import rmtree
+from threading import Event
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import msgspec
+
+from bench.host.lns_process import valkey_program
+from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
+from bench.inspection.kept import Kept
+from bench.inspection.redis_use import (
+    DATABASE,
+    OPENING,
+    OTHERS,
+    PASSWORD,
+    USER,
+    Conversation,
+    Held,
+    Key,
+    Words,
+    counters_left,
+    in_the_end,
+    is_confirmation,
+    is_refusal,
+    is_reservation,
+    joined,
+    positions_taken,
+    released,
+    reserved,
+)
+from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.provisioning import kept_for_inspector
+from lns.clock import now_us
+from lns.dedup.claim import Bid
+from lns.dedup.session import Session
+from lns.lorawan.identifiers import Eui
+from lns.store.inbox_redis import RedisInboxStore
+from lns.store.redis import RedisStore, dev_nonces_of, sessions_of
+from lns.store.redis_claims import RedisClaims
+from lns.store.redis_wire import RedisServer, redis_server
+
+_FIRST_PORT = 6379
+_STARTS_WITHIN_S = 10
+_READ_BYTES = 1 << 16
+_EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
+    if redis.call('PTTL', key) >= 0 then redis.call('DEL', key) end
+end"""
+_MEMORY = {"be full": "1", "have room": "0"}
+_READONLY = b"-READONLY You can't write against a read only replica.\r\n"
+_OK = b"+OK\r\n"
+_READING: Mapping[bytes, Callable[[bytes], tuple[str | bytes, ...]]] = {
+    b"+string": lambda name: ("GET", name),
+    b"+hash": lambda name: ("HGETALL", name),
+    b"+set": lambda name: ("SMEMBERS", name),
+    b"+zset": lambda name: ("ZRANGE", name, "0", "-1", "WITHSCORES"),
+}
+_QUIET = ("--save", "", "--appendonly", "no", "--daemonize", "no", "--logfile", "")
+
+
+class SlowWire(Protocol):
+    """What is known of the wire between a server and its store."""
+
+    @property
+    def is_cut(self) -> bool: ...
+
+    @property
+    def delay_us(self) -> int: ...
+
+
+def read(octets: bytes | bytearray, at: int = 0) -> tuple[Any, int] | None:
+    """What one request or reply of RESP2 says that begins here, and where it ends.
+
+    Words and texts as octets, `-` and `+` included; None where it is not whole. Source: the Redis
+    serialization protocol specification, version 2.
+    """
+    head = octets.find(b"\r\n", at)
+    if head < 0:
+        return None
+    kind, said, after = octets[at : at + 1], octets[at + 1 : head], head + 2
+    if kind == b"$" and int(said) >= 0:
+        end = after + int(said)
+        return (bytes(octets[after:end]), end + 2) if end + 2 <= len(octets) else None
+    if kind == b"*" and int(said) >= 0:
+        parts = []
+        for _ in range(int(said)):
+            part = read(octets, after)
+            if part is None:
+                return None
+            parts.append(part[0])
+            after = part[1]
+        return parts, after
+    if kind == b":":
+        return int(said), after
+    return (None if kind in b"$*" else bytes(kind + said)), after
+
+
+def there_is_one() -> bool:
+    """Whether this host has the program."""
+    try:
+        valkey_program()
+    except ProgramMissing:
+        return False
+    return True
+
+
+class _Program:
+    """The program of one process, which ends with it, and the line to it."""
+
+    def __init__(self) -> None:
+        self._owner = os.getpid()
+        folder = new_folder("redis")
+        path = str(folder / "socket")
+        command = [valkey_program(), "--port", "0", "--unixsocket", path, "--dir", str(folder)]
+        said = subprocess.DEVNULL
+        bound = bound_to_this("valkey", [*command, *_QUIET])
+        self._process = subprocess.Popen(
+            bound, stdin=said, stdout=said, stderr=said, start_new_session=True
+        )
+        atexit.register(self.end)
+        self.line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._connect(path)
+        finally:
+            rmtree(folder, ignore_errors=True)
+
+    def _connect(self, path: str) -> None:
+        until = time.monotonic() + _STARTS_WITHIN_S
+        while time.monotonic() < until:
+            with suppress(FileNotFoundError, ConnectionRefusedError):
+                return self.line.connect(path)
+            Event().wait(0.005)  # the clock of the host: the program has no other
+        raise HostError(f"the Redis of the simulated rig does not start in {_STARTS_WITHIN_S} s")
+
+    def end(self) -> None:
+        """A process that was forked since has its own."""
+        if os.getpid() == self._owner:
+            self.line.close()
+            self._process.kill()
+            self._process.wait()
+
+
+_programs: dict[int, _Program] = {}
+
+
+def _line() -> socket.socket:
+    process = os.getpid()
+    if process not in _programs:
+        _programs[process] = _Program()
+    return _programs[process].line
+
+
+def exchange(asked: bytes, number: int) -> tuple[bytes, list[Any]]:
+    """What the program says to so many requests: as it came, and what it means."""
+    line, found, told, end = _line(), bytearray(), list[Any](), 0
+    line.sendall(asked)
+    while len(told) < number:
+        if (one := read(found, end)) is not None:
+            told.append(one[0])
+            end = one[1]
+            continue
+        more = line.recv(_READ_BYTES)
+        if not more:
+            raise HostError("the Redis of the simulated rig has ended")
+        found += more
+    return bytes(found), told
+
+
+def _ask(*words: str | bytes) -> Any:
+    parts = [word.encode() if isinstance(word, str) else word for word in words]
+    said = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+    [reply] = exchange(b"*%d\r\n%b" % (len(parts), said), 1)[1]
+    return reply
+
+
+class _Relay(asyncio.Protocol):
+    """One connection; it is `among` those that are open for as long as it lasts."""
+
+    def __init__(self, redis: "RealRedis", wire: SlowWire, among: "set[_Relay]") -> None:
+        self._redis = redis
+        self._wire = wire
+        self._open = among
+        self._asked = bytearray()
+        self._talk = Conversation()
+        self.is_replica = False
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._open.add(self)
+        if self._wire.is_cut:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._wire.is_cut:
+            return self._transport.abort()
+        self._asked += data
+        whole, requests = 0, list[Words]()
+        while (found := read(self._asked, whole)) is not None:
+            requests.append(found[0])
+            whole = found[1]
+        if requests:
+            asked = bytes(self._asked[:whole])
+            del self._asked[:whole]
+            self._redis.tell_wrong(self._talk.asked(requests))
+            told = self._redis.reply(asked, requests, is_replica=self.is_replica)
+            self._talk.learnt(requests, told[1])
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._wire.delay_us / 1_000_000, self._tell, told[0], len(requests))
+
+    def cut(self) -> None:
+        """End it; what was asked is done, and not answered."""
+        self._transport.abort()
+
+    def _tell(self, told: bytes, number: int) -> None:
+        if not self._wire.is_cut:
+            self._talk.answered(number)
+            self._transport.write(told)
+
+
+class _Whole:
+    is_cut, delay_us = False, 0
+
+
+class RealRedis:
+    """The Redis of one case, empty at first."""
+
+    def __init__(self, *, retention_us: int, found: Callable[[str], None]) -> None:
+        self._retention_us = retention_us
+        self._found = found
+        self._ports: dict[str, int] = {}
+        self._listeners: list[asyncio.AbstractServer] = []
+        self._relays: set[_Relay] = set()
+        self._taken: Counter[str] = Counter()
+        self.empty()
+
+    def empty(self) -> None:
+        """Let it know nothing but what is somebody else's."""
+        _ask("CONFIG", "SET", "maxmemory", "0")
+        _ask("FLUSHALL")
+        self._taken.clear()
+        _ask("MSET", *(word for other in OTHERS.items() for word in other))
+
+    def restart(self) -> None:
+        """Let every connection end, and know no script any more; keys stay."""
+        for relay in list(self._relays):
+            relay.cut()
+        self._forget_scripts()
+
+    def disturb(self, how: str) -> None:
+        """Let it "fail over", "forget scripts" or "let expire" what would some day; the rest stays.
+
+        After a failover every connection is to a replica, which refuses each command, and who
+        connects anew reaches the master, which knows no script. Or let it "be full", so that it
+        takes nothing, until it is to "have room".
+        """
+        if how in _MEMORY:
+            _ask("CONFIG", "SET", "maxmemory", _MEMORY[how])
+            return
+        if how == "let expire":
+            _ask("EVAL", _EXPIRE, "0")
+            return
+        if how == "fail over":
+            for relay in self._relays:
+                relay.is_replica = True
+        self._forget_scripts()
+
+    def _forget_scripts(self) -> None:
+        _ask("SCRIPT", "FLUSH")
+
+    def reply(
+        self, asked: bytes, requests: Sequence[Words], *, is_replica: bool
+    ) -> tuple[bytes, Sequence[Any]]:
+        """What is said to requests of one connection; who it is it need not prove."""
+        if is_replica or requests[0][0] in OPENING:
+            said = _READONLY if is_replica else _OK
+            return said * len(requests), [said] * len(requests)
+        held = [self._held(words) for words in requests]
+        told, replies = exchange(asked, len(requests))
+        for words, before, reply in zip(requests, held, replies, strict=True):
+            if not is_refusal(reply):
+                self._look_at(words, before, reply)
+        return told, replies
+
+    def _look_at(self, words: Words, before: Held, reply: Any) -> None:
+        """What a request has left."""
+        if is_confirmation(words):
+            self.tell_wrong(released(words, before, self._held(words)))
+        if is_reservation(words):
+            self.tell_wrong(reserved(words, reply, before, self._held(words)))
+            self._taken[words[3].decode()] += positions_taken(words)
+        if (device := joined(words)) and reply:
+            left = _ask("GET", device + b"sessions"), _ask("HKEYS", device + b"f_cnt_down")
+            self.tell_wrong(counters_left(*left))
+
+    def _held(self, words: Words) -> Held:
+        """Who holds the places of a request, and for how long yet (ms)."""
+        keys = [key for key in words if b":held:" in key]
+        return {key: (_ask("GET", key), _ask("PTTL", key)) for key in keys}
+
+    def tell_wrong(self, wrong: Iterable[str]) -> None:
+        """What is wrong with how it is used."""
+        for text in wrong:
+            self._found(text)
+
+    def look_at_the_end(self, *, is_sure: bool) -> None:
+        """What has stayed in it; `is_sure`: nobody was disturbed."""
+        retention_ms = self._retention_us // 1000
+        self.tell_wrong(in_the_end(self._keys(), retention_ms, self._taken, is_sure=is_sure))
+
+    def _keys(self) -> list[Key]:
+        found = []
+        for name in sorted(_ask("KEYS", "*")):
+            kind, left_ms = _ask("TYPE", name), _ask("PTTL", name)
+            value = _ask(*_READING[kind](name))
+            left = left_ms if left_ms >= 0 else None
+            found.append(Key(name.decode(errors="replace"), left, value))
+        return found
+
+    def kept(self, dev_eui: Eui) -> Kept:
+        """What it has of a device."""
+        text = _ask("GET", sessions_of(dev_eui)) or b"[]"
+        sessions = msgspec.json.decode(text, type=tuple[Session, ...])
+        nonces = _ask("HKEYS", dev_nonces_of(dev_eui))
+        return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), frozenset(map(int, nonces)))
+
+    async def open(
+        self, lns: str, devices: Sequence[Eui], wire: SlowWire, stack: AsyncExitStack
+    ) -> tuple[RedisStore, RedisClaims]:
+        """Sessions and claims as one server has them, until the stack is left."""
+        server = await self._server(lns, wire)
+        store = await stack.enter_async_context(RedisStore(server, lns, devices))
+        claims = RedisClaims(server, retention_us=self._retention_us)
+        return store, await stack.enter_async_context(claims)
+
+    async def inbox(
+        self, name: str, consumer: str, *, entries_max: int, wire: SlowWire | None = None
+    ) -> RedisInboxStore:
+        """An inbox as one of its consumers has it."""
+        server = await self._server(f"consumer {consumer}", wire or _Whole())
+        return RedisInboxStore(
+            server, name, consumer=consumer, entries_max=entries_max, now_us=now_us
+        )
+
+    async def claim(self, bid: Bid) -> None:
+        """Claim a frame for nobody who runs."""
+        async with RedisClaims(await self._server("", _Whole())) as claims:
+            await claims.claim(bid)
+
+    def end(self) -> None:
+        """Nobody listens any more."""
+        for listener in self._listeners:
+            listener.close()
+
+    async def _server(self, lns: str, wire: SlowWire) -> RedisServer:
+        port = self._ports.get(lns)
+        if port is None:
+            port = self._ports[lns] = _FIRST_PORT + len(self._ports)
+            loop = asyncio.get_running_loop()
+            listener = await loop.create_server(
+                lambda: _Relay(self, wire, self._relays), LOOPBACK, port
+            )
+            self._listeners.append(listener)
+        login = f"{quote(USER)}:{quote(PASSWORD, safe='')}"
+        return redis_server(f"redis://{login}@{LOOPBACK}:{port}/{DATABASE}")
