@@ -18,6 +18,7 @@ from redis.asyncio import Connection, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import MasterNotFoundError, Sentinel
 from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
 from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 
@@ -35,6 +36,7 @@ _URL = re.compile(
     re.DOTALL,
 )
 _SERVICE = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_DRIVER = DriverInfo()  # each connection would otherwise read the version from a file
 
 Address = tuple[str, int]
 
@@ -356,6 +358,7 @@ class _Master:
             db=server.database,
             username=server.user,
             password=server.password,
+            driver_info=_DRIVER,
             protocol=2,
             # Whoever asks says how long it may take.
             socket_timeout=None,
