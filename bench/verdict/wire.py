@@ -15,6 +15,8 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
+import msgspec
+
 from bench.virtual.lorawan.air_interface import F_OPTS_MAX, DataFrame, Kind, kind_of, read_data
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_request
 
@@ -489,8 +491,8 @@ def _signed(octets: bytes) -> int:
     return int.from_bytes(octets, "little", signed=True)
 
 
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_encode = msgspec.json.Encoder().encode
 
 
 def _text(fields: dict[str, Any]) -> str:
-    return _ENCODER.encode(fields)
+    return _encode(fields).decode()

@@ -105,11 +105,12 @@ class MemoryBroker:
         With `qos` 0 it is brought once, and kept for nobody.
         """
         assert self.is_up, "whoever publishes waits until it is"
-        payload = spelled(body) if injected else json.dumps(body).encode()
-        read = json.loads(payload.decode(errors="replace")) if injected else body
+        foreign = spelled(body) if injected else None
+        read = body if foreign is None else json.loads(foreign.decode(errors="replace"))
         self._witness.hear(topic, read, injected=injected)
         if not self._sessions or topic.endswith(STATUS_TOPIC):
             return  # consumers ask for uplinks only
+        payload = json.dumps(body).encode() if foreign is None else foreign
         self._numbers += 1
         for session in self._sessions.values():
             kept = _Kept(topic, payload, properties or {}, qos, now_us())
