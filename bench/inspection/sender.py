@@ -34,6 +34,8 @@ _HEARD = re.compile(
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
 _GRANTED = b"\x07"
 ADR_ACK_LIMIT = 64
+_LOWEST_DR_OF_DWELL = 2
+"""The lowest data rate where uplinks have 400 ms at most (RP002-1.0.3, AS923)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ class Senders:
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
+        self._plan = plan
 
     def handed_over(self, dev_eui: str, pdu: bytes, windows: Windows) -> None:
         """A station was handed a downlink for a device.
@@ -261,6 +264,7 @@ class Senders:
             sender.settle()  # with a frame that nobody heard
         sender.latest, sender.phy, sender.crafted = place, event["phy"], 0
         sender.may_begin, sender.message, sender.to_hear = False, None, None
+        self._asks_for_life(sender, event)
         yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
 
     def _asks_to_join(self, sender: _Sender, event: Event) -> Iterator[Found]:
@@ -291,6 +295,18 @@ class Senders:
                 due = [session.f_cnt_up + 1, *due[: sender.may_begin]]
         if not any(least <= f_cnt <= least + sender.crafted for least in due):
             yield check.wrong("FCnt", " or ".join(map(str, due)), f_cnt)
+
+    def _asks_for_life(self, sender: _Sender, event: Event) -> None:
+        """LoRaWAN 1.0.3, 4.3.1.1: at its lowest data rate nobody asks; 1.0.4: whoever likes."""
+        lowest_dr = self._plan.up_drs[0]
+        if self._plan.tx_params is not None and not self.are_known:
+            lowest_dr = _LOWEST_DR_OF_DWELL
+        asks = self.are_known and self._devices[event["dev_eui"]].asks_at_lowest_dr
+        if event.get("dr", lowest_dr) > lowest_dr or asks:
+            return
+        sender.unheard = 0
+        if self.are_known:
+            sender.unheard_max = 0
 
     def _wrong(
         self, sender: _Sender, frame: DataFrame, dev_eui: str, f_cnt: int, check: Scrutiny

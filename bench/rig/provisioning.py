@@ -207,6 +207,7 @@ def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevi
         adr=provisioned.adr,
         first_f_cnt=provisioned.stack.first_f_cnt,
         counts_dev_nonces=not provisioned.stack.draws_dev_nonce,
+        asks_at_lowest_dr=provisioned.stack.asks_at_lowest_dr,
         nb_trans=record.nb_trans,
         counts_join_nonces=record.lorawan is LoRaWanVersion.V1_0_4,
         rx1_dr_offset=record.listening.rx1_dr_offset,

@@ -81,6 +81,14 @@ MUTANTS = (
         says="ADRACKReq: expected yes: 64 frames unheard",
     ),
     device_fault(
+        "a device of an older version asks at its lowest data rate",
+        MAC,
+        "if settings.dr == self.plan.up_drs[0] and not self.stack.asks_at_lowest_dr:",
+        "if False:",
+        MAC_COMMANDS,
+        says="ADRACKReq: expected no: 0 frames unheard",
+    ),
+    device_fault(
         "a device does not say that it is done",
         TRAFFIC,
         'self._circuit.say("+EVT:TX_DONE")',

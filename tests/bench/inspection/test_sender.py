@@ -19,9 +19,19 @@ CONFIRMED, UNCONFIRMED = Kind.CONFIRMED_DOWN, Kind.UNCONFIRMED_DOWN
 class Told:
     """What happens to one device, a second after the other; remembers what was found."""
 
-    def __init__(self, dev_eui: str = DEV_EUI, *, rig: str = "", newest: int = 9) -> None:
+    def __init__(
+        self,
+        dev_eui: str = DEV_EUI,
+        *,
+        rig: str = "",
+        newest: int = 9,
+        asks_at_lowest_dr: bool = True,
+    ) -> None:
         session = Session(DEV_ADDR, KEYS, 0, f_cnt_up=newest)
-        known = KnownDevice(DEV_EUI, bytes(16), [session], counts_dev_nonces=True)
+        known = KnownDevice(
+            DEV_EUI, bytes(16), [session], counts_dev_nonces=True,
+            asks_at_lowest_dr=asks_at_lowest_dr,
+        )  # fmt: skip
         self._senders = Senders({DEV_EUI: known}, EU868)
         self._dev_eui = dev_eui
         self._t_us = 0
@@ -66,12 +76,13 @@ class Told:
         session: int = 0,
         adr: bool = False,
         adr_ack_req: bool = False,
+        dr: int = 5,
     ) -> "Told":
         phy = data_frame(
             kind, DEV_ADDR, keys, f_cnt, f_port=port, payload=b"21.5 C",
             f_opts=f_opts, ack=ack, adr=adr, bit_6=adr_ack_req,
         )  # fmt: skip
-        return self._transmits(phy, f_cnt=f_cnt, session=session, origin=origin)
+        return self._transmits(phy, f_cnt=f_cnt, session=session, origin=origin, dr=dr)
 
     def joins(self, dev_nonce: int = 1, *, key: bytes = bytes(16)) -> "Told":
         phy = join_request(key, join_eui="0" * 16, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
@@ -191,6 +202,27 @@ def test_whoever_is_not_heard_asks_for_a_sign_of_life() -> None:
     assert unheard(64).sends(64, adr=True, adr_ack_req=True).found == []
     assert unheard(64).sends(64).found == []
     assert unheard(64).is_sent(UNCONFIRMED).sends(64, adr=True).found == []
+
+
+def test_at_its_lowest_data_rate_it_need_not_ask() -> None:
+    """LoRaWAN 1.0.3, 4.3.1.1 forbids it; 1.0.4 does not."""
+
+    def unheard(told: Told, dr: int) -> list[str]:
+        for f_cnt in range(64):
+            told_to_send(told).sends(f_cnt, adr=True, dr=dr)
+        return told_to_send(told).sends(64, adr=True, dr=dr).found
+
+    def simulated(*, asks: bool) -> Told:
+        return Told(rig="simulated", newest=-1, asks_at_lowest_dr=asks).types("AT+ADR=1")
+
+    missing = ["ADRACKReq: expected yes: 64 frames unheard, observed no"]
+    assert unheard(Told(), 0) == []
+    assert unheard(Told(), 1) == missing
+    assert unheard(simulated(asks=True), 0) == missing
+    assert unheard(simulated(asks=False), 0) == []
+    assert unheard(simulated(asks=False), 1) == missing
+    surplus = told_to_send(simulated(asks=False)).sends(0, adr=True, adr_ack_req=True, dr=0)
+    assert surplus.found == ["ADRACKReq: expected no: 0 frames unheard, observed yes"]
 
 
 def test_who_begins_again_owes_nothing() -> None:
