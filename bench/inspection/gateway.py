@@ -75,6 +75,7 @@ class Gateways:
 
     rig: str = ""
     strength: Strength = unknown
+    _sent: dict[bytes, list[Event]] = field(default_factory=dict)
     _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _asked_us: dict[str, int] = field(default_factory=dict)
     _sent_us: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
@@ -118,7 +119,10 @@ class Gateways:
         match event["kind"]:
             case "station.text" if event.get("origin") != "injected":
                 self._text(event)
-            case "radio.transmit" if event["direction"] == "down" and "dr" in event:
+            case "radio.transmit" if event["direction"] == "up":
+                if event.get("genuine") and "phy" in event:
+                    self._sent.setdefault(bytes.fromhex(event["phy"]), []).append(event)
+            case "radio.transmit" if "dr" in event:
                 if event["airtime_us"] > _SEEN_US:
                     self._sent_us[event["sender"]].append(event["t_us"])
                 self._found += self._on_air(event)
@@ -197,6 +201,42 @@ class Gateways:
         self._ended.pop(station, None)
         self._told.pop(station, None)
 
+    def transmission_of(self, uplink: Uplink) -> Event | None:
+        """Which of all transmissions of its octets a station tells of; None for none at all.
+
+        The newest that had begun, and that its clock shows, or its channel where that shows none.
+        """
+        sent = self._sent.get(uplink.phy)
+        if not sent or len(sent) == 1:
+            return sent[0] if sent else None
+        told_us = uplink.t_us - uplink.held_us
+        begun = [one for one in sent if one["t_us"] <= told_us] or sent
+        fitting = [one for one in begun if "dr" not in one or self._may_be(uplink, one)]
+        return (fitting or begun)[-1]
+
+    def _may_be(self, uplink: Uplink, sent: Event) -> bool:
+        ended_us = sent["t_us"] + sent["airtime_us"]
+        passed_us, counted_us = self._passed(uplink, ended_us)
+        if counted_us is not None:
+            return abs(counted_us - passed_us) <= self._apart_us(passed_us)
+        is_over = ended_us <= uplink.t_us - uplink.held_us
+        return is_over and (sent["dr"], sent["freq_hz"]) == (uplink.dr, uplink.freq_hz)
+
+    def _passed(self, uplink: Uplink, ended_us: int) -> tuple[int, int | None]:
+        """Time since the first frame that its station told (µs), and what its clock has counted.
+
+        None where the two are of different clocks, or of none; before 0 where what was held is
+        told behind a later one.
+        """
+        clock, counter_us = divmod(uplink.xtime, _END)
+        first = self._ended.get(uplink.station, (clock, counter_us, ended_us))
+        counted_us = (counter_us - first[1] + _END // 2) % _END - _END // 2
+        is_known = uplink.xtime and uplink.station in self._ended and first[0] == clock
+        return ended_us - first[2], counted_us if is_known else None
+
+    def _apart_us(self, passed_us: int) -> int:
+        return _APART_US.get(self.rig, 0) + abs(passed_us) * _PER_MILLION // 1_000_000
+
     def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
         """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
         if uplink.injected or "dr" not in sent or self.rig not in _APART_US:
@@ -218,17 +258,10 @@ class Gateways:
             return
         if self.rig == "simulated":
             yield from self._promptly(uplink, sent["t_us"] + sent["airtime_us"], check)
-        ended_us, (clock, counter_us) = (
-            sent["t_us"] + sent["airtime_us"],
-            divmod(uplink.xtime, _END),
-        )
-        known = self._ended.setdefault(uplink.station, (clock, counter_us, ended_us))
-        if known[0] != clock:
-            return
-        passed_us = ended_us - known[2]  # before 0 where what was held is told behind a later one
-        counted_us = (counter_us - known[1] + _END // 2) % _END - _END // 2
-        apart_us = _APART_US[self.rig] + abs(passed_us) * _PER_MILLION // 1_000_000
-        if abs(counted_us - passed_us) > apart_us:
+        ended_us = sent["t_us"] + sent["airtime_us"]
+        passed_us, counted_us = self._passed(uplink, ended_us)
+        self._ended.setdefault(uplink.station, (*divmod(uplink.xtime, _END), ended_us))
+        if counted_us is not None and abs(counted_us - passed_us) > self._apart_us(passed_us):
             yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
 
     def _promptly(self, uplink: Uplink, ended_us: int, check: Scrutiny) -> Iterator[Found]:
@@ -253,8 +286,12 @@ Told = Mapping[tuple[str, int], Sequence[Uplink]]
 """The frames that were told, by station and `xtime`."""
 
 
-def deaf_stations(evidence: Evidence, told: Told, sent: Mapping[bytes, Event]) -> Iterator[Found]:
-    """Stations that made an answer impossible which was due; `sent`: transmissions by octets."""
+SentAs = Callable[[Uplink], Event | None]
+"""The transmission that a station tells of, if there was any."""
+
+
+def deaf_stations(evidence: Evidence, told: Told, sent: SentAs) -> Iterator[Found]:
+    """Stations that made an answer impossible which was due."""
     heard = evidence.heard
     for frame_id, rows in evidence.expected.items():
         for row, reception in zip(rows, heard.get(frame_id, ()), strict=False):
@@ -272,11 +309,11 @@ def deaf_stations(evidence: Evidence, told: Told, sent: Mapping[bytes, Event]) -
                 )  # fmt: skip
 
 
-def _why_deaf(reception: Heard, told: Told, sent: Mapping[bytes, Event]) -> str | None:
+def _why_deaf(reception: Heard, told: Told, sent: SentAs) -> str | None:
     if not reception.xtime:
         return "its clock is not known"
     for uplink in told.get((reception.station, reception.xtime), ()):
-        radio = sent.get(uplink.phy)
+        radio = sent(uplink)
         if uplink.t_us != reception.t_us or radio is None or "airtime_us" not in radio:
             continue
         late_us = int(uplink.t_us - uplink.held_us - radio["t_us"] - radio["airtime_us"])

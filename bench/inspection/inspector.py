@@ -80,7 +80,6 @@ class Inspector:
         self._time = ServerTime(began)
         self._names = names
         self._devices = {device.dev_eui: device for device in devices}
-        self._sent: dict[bytes, Event] = {}
         self._heard: dict[tuple[str, int], list[Uplink]] = {}
         self._messages: dict[tuple[str, str, int], list[Answered]] = {}
         self._diids: dict[tuple[str, int], tuple[str, Found | None, int]] = {}
@@ -114,8 +113,8 @@ class Inspector:
             match event["kind"]:
                 case "application.request":
                     self._wanted(event)
-                case "radio.transmit":
-                    self._transmitted(event)
+                case "radio.transmit" if event["direction"] == "down" and "airtime_us" in event:
+                    self._class_c.on_air(event)
                 case "station.text":
                     self._text(event)
                 case "upstream.published" | "upstream.status":
@@ -150,7 +149,7 @@ class Inspector:
         if self._is_late or not self._reported.issuperset(self._diids):
             evidence = Evidence.of(events)
             self._found += self._silent_gateways(evidence, events[-1]["t_us"])
-            self._found += deaf_stations(evidence, self._heard, self._sent)
+            self._found += deaf_stations(evidence, self._heard, self._gateways.transmission_of)
         if events and self._undisturbed and any(device.wanted for device in self._devices.values()):
             evidence = Evidence.of(events)
             missing = _devices_that_miss_a_line(evidence)
@@ -170,12 +169,6 @@ class Inspector:
             payload = bytes.fromhex(event["payload"])
             device.wanted.append(Wanted(event["f_port"], payload, event["confirmed"]))
             self._class_c.wanted_us[device.dev_eui].append(event["t_us"])
-
-    def _transmitted(self, event: Event) -> None:
-        if event["direction"] == "down" and "airtime_us" in event:
-            self._class_c.on_air(event)
-        if event["direction"] == "up" and event.get("genuine") and "phy" in event:
-            self._sent[bytes.fromhex(event["phy"])] = event
 
     def _text(self, event: Event) -> None:
         if event["direction"] == "down":
@@ -211,12 +204,13 @@ class Inspector:
             return
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
-        if uplink.phy in self._sent:
+        sent = self._gateways.transmission_of(uplink)
+        if sent is not None:
             check = Scrutiny(
                 rule="reception", of=f"{uplink.frame_id} through {self._name(uplink.station)}",
                 t_us=uplink.t_us, station=uplink.station, frame_id=uplink.frame_id,
             )  # fmt: skip
-            self._found += self._gateways.heard(uplink, self._sent[uplink.phy], check)
+            self._found += self._gateways.heard(uplink, sent, check)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
             dev_eui = answered.device.dev_eui
@@ -234,7 +228,7 @@ class Inspector:
 
     def _sender(self, uplink: Uplink) -> Answered | None:
         """Whose this is; None if no device of the case has sent it."""
-        sent = self._sent.get(uplink.phy)
+        sent = self._gateways.transmission_of(uplink)
         device = self._devices.get(sent["dev_eui"]) if sent is not None else None
         if sent is None or device is None:
             return None
@@ -322,7 +316,7 @@ class Inspector:
         heard = self._heard.get((event["station"], told.get("xtime", 0)), [])
         same = [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
         frames = frozenset(uplink.frame_id for uplink in same)
-        sent = self._sent.get(same[-1].phy) if same else None
+        sent = self._gateways.transmission_of(same[-1]) if same else None
         if sent is None or sent.get("origin") != "device":
             return Told(told, frames, None)
         opens_us = self._ended_us(same[-1]) + max(1, told.get("RxDelay", 1)) * 1_000_000
@@ -403,7 +397,7 @@ class Inspector:
     def _ended_us(self, uplink: Uplink) -> int:
         """When an uplink ended, or the latest that it can have, where no radio has sent it now."""
         told_us = uplink.t_us - uplink.held_us
-        sent = self._sent.get(uplink.phy)
+        sent = self._gateways.transmission_of(uplink)
         if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
             return told_us
         ended_us = int(sent["t_us"] + sent["airtime_us"])
