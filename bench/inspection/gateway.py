@@ -12,74 +12,45 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import RX2_AFTER_RX1_US
+from bench.inspection.orders import Orders, Windows
+from bench.inspection.station_time import APART_US, StationTime
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, json_of
-
-# | 0 | unit 7 | session 8 | microseconds 48 |
-_END = 1 << 48
-_PER_MILLION = 100
-_APART_US = {"simulated": 1_000, "emulated": 50_000}
-"""How far the clocks of a station and of the air may seem apart on rigs that know the air's."""
-
 
 TOLD_LATE_US = 500_000
 """How long after its end a frame is told so late that nobody can answer it."""
 _ANSWERS_WITHIN_US = 1_000_000
 _COMES_WITHIN_US = 17_000_000, 62_000_000
 """How long a station waits at most after it was lost, and after it found no server for long."""
-_REPORTED_WITHIN_US = 1_000_000
+REPORTED_WITHIN_US = 1_000_000
+"""How long after its begin a station has told of a downlink at most. It looks after 5 ms (Basics
+Station, s2e.c: TXCHECK_FUDGE), the rest is the way to the tap."""
 Strength = Callable[[int, str, int], tuple[int, float] | None]
-"""RSSI (dBm) and SNR (dB) of a transmission at a station and antenna, where the air knows them."""
-
-
-Windows = Mapping[tuple[int, int], Sequence[int]]
-"""When windows open (µs) in which a downlink may be sent, by data rate and frequency."""
+"""RSSI (dBm) and SNR (dB) of a transmission at a receiver's antenna, where the air knows them."""
 _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
-ON_TIME_US = 1_000
-"""How far from the opening of its window a downlink may begin: every device hears it then."""
 _TOLD_WITHIN_US = 100_000
 
 
-def windows_of(told: Mapping[str, Any], rx1_us: int | None) -> Windows:
-    """The windows that an answer names, whose RX1 opens then; none where nobody knows when."""
-    windows: dict[tuple[int, int], tuple[int, ...]] = {}
-    if rx1_us is None or "xtime" not in told:
-        return windows
-    for n, opens_us in {1: rx1_us, 2: rx1_us + RX2_AFTER_RX1_US}.items():
-        if f"RX{n}DR" in told:
-            where = told[f"RX{n}DR"], told[f"RX{n}Freq"]
-            windows[where] = (*windows.get(where, ()), opens_us)
-    return windows
-
-
-def late_us(sent: Event, windows: Windows) -> int | None:
-    """How late a downlink is for the nearest of its windows; None where it can be in none."""
-    opens_us = windows.get((sent["dr"], sent["freq_hz"]), ())
-    return min((sent["t_us"] - at_us for at_us in opens_us), key=abs, default=None)
-
-
-def unknown(transmission: int, station: str, antenna: int) -> None:
+def unknown(transmission: int, receiver: str, antenna: int) -> None:
     """The air of a lab tells nobody how strong anything is."""
 
 
 @dataclass(slots=True)
 class Gateways:
-    """Remembers of each station which of its clocks showed what when a frame ended.
+    """Remembers of each station what it was handed, and what its clocks showed.
 
     And on virtual time since when (µs) who was asked and has not answered, is away, or has sent
     something and told nobody.
     """
 
-    rig: str = ""
+    orders: Orders
+    time: StationTime = field(default_factory=StationTime)
     strength: Strength = unknown
     _sent: dict[bytes, list[Event]] = field(default_factory=dict)
-    _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _asked_us: dict[str, int] = field(default_factory=dict)
-    _sent_us: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
-    _orders: dict[tuple[str, str], Windows] = field(default_factory=dict)
+    _unreported: dict[str, deque[Event]] = field(default_factory=lambda: defaultdict(deque))
     _diids: set[tuple[str, int]] = field(default_factory=set)
     _told: dict[str, set[tuple[bytes, int, int]]] = field(default_factory=dict)
     _linked_us: dict[str, int] = field(default_factory=dict)
@@ -89,30 +60,20 @@ class Gateways:
     _cut: set[str] = field(default_factory=set)
     _ended_servers: set[str] = field(default_factory=set)
 
-    def handed_over(self, station: str, diid: int, pdu: str, windows: Windows) -> None:
-        """A station was handed a downlink; `windows`: those that it names, where they are known."""
-        self._orders[station, pdu.upper()] = windows
-        self._diids.add((station, diid))
+    @property
+    def rig(self) -> str:
+        return self.time.rig
 
-    def _on_air(self, event: Event) -> Iterator[Found]:
-        """A station sends what it was handed, and when and how that says."""
-        station = event["sender"]
-        check = Scrutiny(
-            rule="a station serves", of=f"downlink of {station} on the air", t_us=event["t_us"],
-            station=station,
-        )  # fmt: skip
-        windows = self._orders.get((station, event["phy"].upper()))
-        if windows is None:
-            yield check.wrong("octets", "some that it was handed", event["phy"])
-        if not windows:  # it was to be sent at once, or nobody knows when
-            return
-        late = late_us(event, windows)
-        if late is None:
-            due = " or ".join(f"DR{dr} on {hz}" for dr, hz in windows)
-            sent = f"DR{event['dr']} on {event['freq_hz']}"
-            yield check.wrong("data rate and frequency", due, sent)
-        elif abs(late) > ON_TIME_US:
-            yield check.wrong("time", "when its window opens", f"{late} us after that")
+    def handed_over(
+        self, event: Event, told: Mapping[str, Any], windows: Windows, asked_us: int | None
+    ) -> None:
+        """A station was handed a downlink; `windows`: those that it names, if they are known.
+
+        `asked_us`: when it ended what this answers, or this itself if it is to be sent at once;
+        None where nobody knows whether a station could send it.
+        """
+        self.orders.hand_over(event, told, windows, asked_us)
+        self._diids.add((event["station"], told["diid"]))
 
     def take(self, event: Event) -> None:
         """Read the next event; any kind."""
@@ -124,8 +85,8 @@ class Gateways:
                     self._sent.setdefault(bytes.fromhex(event["phy"]), []).append(event)
             case "radio.transmit" if "dr" in event:
                 if event["airtime_us"] > _SEEN_US:
-                    self._sent_us[event["sender"]].append(event["t_us"])
-                self._found += self._on_air(event)
+                    self._unreported[event["sender"]].append(event)
+                self._found += self.orders.on_air(event)
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
@@ -145,8 +106,9 @@ class Gateways:
         """It has no link; `is_there`: it has come, and nobody took it."""
         station = event["station"]
         self._linked_us[station] = event["t_us"]
+        self.orders.disturb(station, event["t_us"])
         self._asked_us.pop(station, None)
-        self._sent_us.pop(station, None)
+        self._unreported.pop(station, None)
         self._away_us.pop(station, None)
         if not is_there:
             self._away_us[station] = self._may_come_us[station] = event["t_us"]
@@ -159,23 +121,35 @@ class Gateways:
         elif msgtype in ("getxtime", "router_config", "version"):
             self._asked_us.pop(station, None)
         if msgtype == "version":
-            self._sent_us.pop(station, None)
+            self._unreported.pop(station, None)
             self._linked_us[station] = event["t_us"]
-        elif msgtype == "dntxed":
-            self._found += self._reports(event, fields.get("diid", fields.get("seqno")))
-        if event["direction"] == "up" and not event.get("dropped"):
+        if msgtype in ("router_config", "version"):
+            self.orders.disturb(station, event["t_us"])
+        if event["direction"] == "down":
+            if msgtype == "router_config":
+                self.time.configured(station, event["t_us"])
+            return
+        check = Scrutiny(
+            rule="a station serves", of=f"{msgtype} of {station}", t_us=event["t_us"],
+            station=station,
+        )  # fmt: skip
+        self._found += self.time.told(station, fields, event["t_us"], check)
+        if msgtype == "dntxed":
+            self._found += self._reports(station, fields, check)
+        if not event.get("dropped"):
             self._away_us.pop(station, None)
 
-    def _reports(self, event: Event, diid: object) -> Iterator[Found]:
-        station = event["station"]
-        if self._sent_us[station]:
-            self._sent_us[station].popleft()
+    def _reports(self, station: str, fields: Mapping[str, Any], check: Scrutiny) -> Iterator[Found]:
+        diid, xtime = fields.get("diid", fields.get("seqno")), fields.get("xtime")
         if not isinstance(diid, int) or (station, diid) not in self._diids:
-            check = Scrutiny(
-                rule="a station serves", of=f"dntxed of {station}", t_us=event["t_us"],
-                station=station,
-            )  # fmt: skip
             yield check.wrong("diid", "one that it was handed", diid)
+        if not self._unreported[station]:
+            return
+        sent = self._unreported[station].popleft()
+        yield from check.same("DR", sent["dr"], fields.get("DR"))
+        yield from check.same("Freq", sent["freq_hz"], fields.get("Freq"))
+        if isinstance(xtime, int):
+            yield from self.time.sent(station, xtime, sent["t_us"], check)
 
     def unsaid(self, end_us: int, name_of: Callable[[str], str]) -> Iterator[Found]:
         """What stations owe when a case is over; `name_of`: their names for people."""
@@ -186,9 +160,12 @@ class Gateways:
         for station, since_us in self._asked_us.items():
             if end_us - since_us > _ANSWERS_WITHIN_US:
                 yield _unsaid(name_of(station), station, since_us, "answer to getxtime")
-        for station, sent_us in self._sent_us.items():
-            if sent_us and end_us - sent_us[0] > _REPORTED_WITHIN_US:
-                yield _unsaid(name_of(station), station, sent_us[0], "dntxed of what it has sent")
+        for station, unreported in self._unreported.items():
+            if unreported and end_us - unreported[0]["t_us"] > REPORTED_WITHIN_US:
+                what, began_us = "dntxed of what it has sent", unreported[0]["t_us"]
+                yield _unsaid(name_of(station), station, began_us, what)
+        for station, diid, due_us in self.orders.unsent(end_us):
+            yield _unsaid(name_of(station), station, due_us, f"downlink {diid} on the air")
         for station, since_us in self._away_us.items():
             may_us = self._may_come_us[station]
             within_us = min(_COMES_WITHIN_US[0] + 2 * (may_us - since_us), _COMES_WITHIN_US[1])
@@ -198,7 +175,7 @@ class Gateways:
 
     def connected(self, station: str) -> None:
         """It may have begun again, with a clock that starts anew under the same session byte."""
-        self._ended.pop(station, None)
+        self.time.connected(station)
         self._told.pop(station, None)
 
     def transmission_of(self, uplink: Uplink) -> Event | None:
@@ -216,30 +193,15 @@ class Gateways:
 
     def _may_be(self, uplink: Uplink, sent: Event) -> bool:
         ended_us = sent["t_us"] + sent["airtime_us"]
-        passed_us, counted_us = self._passed(uplink, ended_us)
+        passed_us, counted_us = self.time.passed(uplink, ended_us)
         if counted_us is not None:
-            return abs(counted_us - passed_us) <= self._apart_us(passed_us)
+            return abs(counted_us - passed_us) <= self.time.apart_us(passed_us)
         is_over = ended_us <= uplink.t_us - uplink.held_us
         return is_over and (sent["dr"], sent["freq_hz"]) == (uplink.dr, uplink.freq_hz)
 
-    def _passed(self, uplink: Uplink, ended_us: int) -> tuple[int, int | None]:
-        """Time since the first frame that its station told (µs), and what its clock has counted.
-
-        None where the two are of different clocks, or of none; before 0 where what was held is
-        told behind a later one.
-        """
-        clock, counter_us = divmod(uplink.xtime, _END)
-        first = self._ended.get(uplink.station, (clock, counter_us, ended_us))
-        counted_us = (counter_us - first[1] + _END // 2) % _END - _END // 2
-        is_known = uplink.xtime and uplink.station in self._ended and first[0] == clock
-        return ended_us - first[2], counted_us if is_known else None
-
-    def _apart_us(self, passed_us: int) -> int:
-        return _APART_US.get(self.rig, 0) + abs(passed_us) * _PER_MILLION // 1_000_000
-
     def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
         """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
-        if uplink.injected or "dr" not in sent or self.rig not in _APART_US:
+        if uplink.injected or "dr" not in sent or self.rig not in APART_US:
             return  # in a lab a second radio may have sent it again
         for found in self._wrong(uplink, sent, check):
             yield replace(found, owner=Owner.GATEWAY)
@@ -254,15 +216,10 @@ class Gateways:
             yield from check.same("rssi", float(-(-strength[0] % 256)), uplink.rssi)
             quarters = (int(4 * strength[1]) + 128) % 256 - 128
             yield from check.same("snr", quarters / 4, uplink.snr)
-        if not uplink.xtime:  # a station without a clock
-            return
-        if self.rig == "simulated":
-            yield from self._promptly(uplink, sent["t_us"] + sent["airtime_us"], check)
         ended_us = sent["t_us"] + sent["airtime_us"]
-        passed_us, counted_us = self._passed(uplink, ended_us)
-        self._ended.setdefault(uplink.station, (*divmod(uplink.xtime, _END), ended_us))
-        if counted_us is not None and abs(counted_us - passed_us) > self._apart_us(passed_us):
-            yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
+        if uplink.xtime and self.rig == "simulated":
+            yield from self._promptly(uplink, ended_us, check)
+        yield from self.time.heard(uplink, ended_us, check)
 
     def _promptly(self, uplink: Uplink, ended_us: int, check: Scrutiny) -> Iterator[Found]:
         """A frame is told once, and at once, unless the link was lost meanwhile."""

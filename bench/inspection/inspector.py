@@ -8,7 +8,6 @@ itself is the gateway's. Only what a device did with a right one can be its own.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
 from math import inf
 from typing import Any
 
@@ -17,22 +16,31 @@ from bench.inspection import downlink, message
 from bench.inspection.accounts import OF_LINKS, Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.gateway import (
+    REPORTED_WITHIN_US,
     TOLD_LATE_US,
     Gateways,
     Strength,
-    Windows,
     deaf_stations,
     unknown,
-    windows_of,
 )
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
+from bench.inspection.orders import AIM_GAP_US, Orders, Windows, over_us, windows_of
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
 from bench.inspection.requests import ClassC, is_quiet
 from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
+from bench.inspection.station_time import StationTime
 from bench.verdict.expectation import LINK, Evidence, without_signal
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, eui_of, is_plain, json_of, unreadable_type, uplink_of
+from bench.verdict.wire import (
+    Uplink,
+    eui_of,
+    gps_us,
+    is_plain,
+    json_of,
+    unreadable_type,
+    uplink_of,
+)
 from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 
@@ -40,11 +48,7 @@ STATUS = "upstream.status"
 REQUEST = "application.request"
 """The kind of event that tells what the application wants of a device."""
 _QUIET = frozenset({"timesync", "getxtime"})
-AIM_GAP_US = 20_000
-"""How long before a window a station needs its downlink."""
 _CONFIGURED_US = 5_000_000
-_REPORTED_US = 2_000_000
-"""How long after its last window, or at once, a station has told of a downlink at most."""
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 _ENDED = frozenset({"kill", "restart"})
@@ -95,7 +99,9 @@ class Inspector:
         self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
         self._senders = Senders(self._devices, plan)
-        self._gateways = Gateways(strength=strength)
+        gps_began_us = None if began is None else gps_us(began)
+        station_time = StationTime(alone=not has_twins, gps_began_us=gps_began_us)
+        self._gateways = Gateways(Orders(plan), station_time, strength)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
@@ -131,7 +137,7 @@ class Inspector:
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                 case "case.begin":
-                    self._gateways.rig = event.get("rig", "")
+                    self._gateways.time.rig = event.get("rig", "")
                     self._numbers.begins_at_one = event.get("rig") == "simulated"
                     self._time = replace(self._time, is_simulated=self._numbers.begins_at_one)
                 case "fault.begin" if event["fault"] == "wipe":
@@ -140,6 +146,7 @@ class Inspector:
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)
                     self._time = replace(self._time, began=None)
+                    self._gateways.time.gps_began_us = None
         self._found += self._senders.end()
         if events:
             self._found += self._unserved(events)
@@ -299,22 +306,37 @@ class Inspector:
             self._accounts.told(station, diid, self._passed(event, told))
             if not event.get("dropped"):
                 windows = self._windows(event, told)
-                self._gateways.handed_over(station, diid, told["pdu"], windows)
+                asked_us = None if found else self._asked_us(event, told)
+                self._gateways.handed_over(event, told, windows, asked_us)
                 windows = {} if found else windows
                 self._senders.handed_over(dev_eui or "", bytes.fromhex(told["pdu"]), windows)
             if not event.get("dropped") and not event.get("held_us"):
                 first = found[0] if found else None
-                over_us = max((event["t_us"], *chain(*self._windows(event, told).values())))
-                self._diids[station, diid] = dev_eui or "", first, over_us + _REPORTED_US
+                due_us = over_us(event["t_us"], self._windows(event, told)) + REPORTED_WITHIN_US
+                self._diids[station, diid] = dev_eui or "", first, due_us
         self._found += found
 
     def _windows(self, event: Event, told: dict[str, Any]) -> Windows:
         return windows_of(told, self._passed(event, {**told, "RX1DR": 0}).opens_us)
 
+    def _asked_us(self, event: Event, told: dict[str, Any]) -> int | None:
+        """When it ended what a station has told in time and a downlink answers, or this itself."""
+        if "xtime" not in told:
+            return int(event["t_us"])
+        asked = [one for one in self._answers(event, told) if not one.injected]
+        sent = self._gateways.transmission_of(asked[-1]) if asked else None
+        ended_us = self._ended_us(asked[-1]) if asked else 0
+        is_known = sent is not None and ended_us == sent["t_us"] + sent.get("airtime_us", 0)
+        return ended_us if is_known else None
+
+    def _answers(self, event: Event, told: dict[str, Any]) -> list[Uplink]:
+        """The receptions that a downlink may answer."""
+        heard = self._heard.get((event["station"], told.get("xtime", 0)), [])
+        return [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
+
     def _passed(self, event: Event, told: dict[str, Any]) -> Told:
         """A downlink with the uplinks that it may answer, if the bench knows any."""
-        heard = self._heard.get((event["station"], told.get("xtime", 0)), [])
-        same = [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
+        same = self._answers(event, told)
         frames = frozenset(uplink.frame_id for uplink in same)
         sent = self._gateways.transmission_of(same[-1]) if same else None
         if sent is None or sent.get("origin") != "device":

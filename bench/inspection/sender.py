@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
-from bench.inspection.gateway import ON_TIME_US, Windows, late_us
+from bench.inspection.orders import ON_TIME_US, Windows, late_us
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
     F_OPTS_MAX,
