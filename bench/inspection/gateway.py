@@ -201,9 +201,10 @@ class Gateways:
 
     def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
         """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
-        if uplink.injected or "dr" not in sent or self.rig not in APART_US:
+        if uplink.injected or self.rig not in APART_US:
             return  # in a lab a second radio may have sent it again
-        for found in self._wrong(uplink, sent, check):
+        wrong = self._wrong(uplink, sent, check) if "dr" in sent else self.time.said(uplink, check)
+        for found in wrong:
             yield replace(found, owner=Owner.GATEWAY)
 
     def _wrong(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:

@@ -98,7 +98,7 @@ class Inspector:
         self._undisturbed = self._is_late = False
         self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
-        self._senders = Senders(self._devices, plan)
+        self._senders = Senders(self._devices, plan, strength)
         gps_began_us = None if began is None else gps_us(began)
         station_time = StationTime(alone=not has_twins, gps_began_us=gps_began_us)
         self._gateways = Gateways(Orders(plan), station_time, strength)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
+from bench.inspection.gateway import Strength, unknown
 from bench.inspection.orders import ON_TIME_US, Windows, late_us
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
@@ -81,6 +82,10 @@ class _Sender:
     to_hear: _OnAir | None = None
     handed: DataFrame | None = None
     """The downlink that a station was handed for it last."""
+    heard: DataFrame | None = None
+    """The newest of which it has said that it heard it."""
+    status_asked: list[int] = field(default_factory=list)
+    """The transmissions that have asked how it is since it told that last."""
     was_asked: Counter[Cid] = field(default_factory=Counter)
     """What network servers have ever asked of it, and how often."""
     answered: Counter[Cid] = field(default_factory=Counter)
@@ -118,8 +123,14 @@ class Senders:
     `are_known`: how each is set, and how it counts, is known from the first frame on.
     """
 
-    def __init__(self, devices: Mapping[str, KnownDevice], plan: ChannelPlan) -> None:
+    def __init__(
+        self,
+        devices: Mapping[str, KnownDevice],
+        plan: ChannelPlan,
+        strength: Strength = unknown,
+    ) -> None:
         self.are_known = False
+        self._strength = strength
         self._devices = devices
         self._senders = {dev_eui: _Sender(adr=one.adr) for dev_eui, one in devices.items()}
         self._right: dict[str, tuple[str, Windows]] = {}
@@ -137,10 +148,13 @@ class Senders:
         sender, frame = self._senders.get(dev_eui), read_data(pdu)
         if sender is None:
             return
+        is_repeated = pdu.hex() in self._right
         self._right[pdu.hex()] = dev_eui, windows
         if frame is None:
             return
         sender.handed, sender.unheard = frame, 0
+        if is_repeated:  # a device that has heard it refuses it
+            return
         sender.asks_unseen |= frame.f_port == 0
         sender.was_confirmed |= frame.kind is Kind.CONFIRMED_DOWN
         sender.was_asked.update(command.cid for command in from_network(frame.f_opts))
@@ -171,7 +185,7 @@ class Senders:
                     sender.ended_us = None
             case "device.line":
                 yield from self._missed(sender, event)
-                self._said(sender, event["text"])
+                yield from self._said(sender, event)
             case "radio.transmit" if event["direction"] == "up" and event["genuine"]:
                 self._sent.append(event)
 
@@ -179,6 +193,8 @@ class Senders:
         """A downlink that a device has to hear, if it is right and nothing else was on the air."""
         alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
         dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
+        if dev_eui and Cid.DEV_STATUS in _asked_in(read_data(bytes.fromhex(event["phy"]))):
+            self._senders[dev_eui].status_asked.append(event["transmission"])
         late = late_us(event, windows)
         if late is None or abs(late) > ON_TIME_US:
             return
@@ -205,7 +221,8 @@ class Senders:
             yield from self._looked_at(self._senders[event["dev_eui"]], event)
         self._sent.clear()
 
-    def _said(self, sender: _Sender, line: str) -> None:
+    def _said(self, sender: _Sender, event: Event) -> Iterator[Found]:
+        line = event["text"]
         if line.strip() == "OK":
             _agreed(sender)
         sender.typed = ""
@@ -214,10 +231,15 @@ class Senders:
             return
         port = heard[1] or heard[2]
         if int(port) == frame.f_port if port else frame.ack:
+            if frame == sender.heard:
+                check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=event["t_us"])
+                found = check.wrong("FCntDown", f"more than {frame.f_cnt}", frame.f_cnt)
+                yield replace(found, owner=Owner.DEVICE)
+                return
             sender.handed, sender.to_hear, sender.unheard_max = None, None, 0
+            sender.heard = frame
             sender.owes_ack |= frame.kind is Kind.CONFIRMED_DOWN
-            asked = {command.cid for command in from_network(frame.f_opts)}
-            sender.owes |= asked & self._answers
+            sender.owes |= _asked_in(frame) & self._answers
 
     def _looked_at(self, sender: _Sender, event: Event) -> Iterator[Found]:
         if event.get("origin") != "device":
@@ -334,6 +356,7 @@ class Senders:
         sender.unheard_max += 1
         yield from _acknowledged(sender, frame, check)
         yield from self._answered(sender, said, check)
+        yield from self._margins(sender, dev_eui, said, check)
         if not on_port_0:
             yield from _asked(sender, said, len(octets), check)
 
@@ -357,6 +380,25 @@ class Senders:
             if command.cid is Cid.LINK_ADR and command.told != _GRANTED:
                 yield check.wrong("LinkADRAns", _GRANTED, command.told)
         sender.owes.clear()
+
+    def _margins(
+        self, sender: _Sender, dev_eui: str, said: tuple[Command, ...], check: Scrutiny
+    ) -> Iterator[Found]:
+        """LoRaWAN 1.0.4, 5.5: the SNR of the request, in 6 bits and whole dB."""
+        for command in said:
+            if command.cid is not Cid.DEV_STATUS:
+                continue
+            heard = [self._strength(number, dev_eui, 0) for number in sender.status_asked]
+            sender.status_asked.clear()
+            margin = (command.told[1] + 32) % 64 - 32
+            due = [max(-32.0, min(31.0, one[1])) for one in heard if one is not None]
+            if due and not any(abs(margin - snr) <= 0.5 for snr in due):
+                yield check.wrong("margin of DevStatusAns", " or ".join(map(str, due)), margin)
+
+
+def _asked_in(frame: DataFrame | None) -> set[Cid]:
+    """What a downlink asks of its device, but for what is on FPort 0."""
+    return set() if frame is None else {command.cid for command in from_network(frame.f_opts)}
 
 
 def _had_to_hear(due: _OnAir, event: Event, observed: str | None) -> Iterator[Found]:

@@ -82,13 +82,21 @@ class StationTime:
         if first[0] != clock and min(ended_us, first[2]) > since_us:
             yield check.wrong("session of xtime", first[0] % 256, clock % 256)
         if ended_us > since_us:
-            yield from self._as_shown(uplink.station, uplink.xtime, ended_us, check)
+            yield from self._as_shown(uplink, ended_us, check)
 
-    def _as_shown(self, station: str, xtime: int, at_us: int, check: Scrutiny) -> Iterator[Found]:
-        shown = self._shown.get(station)
-        passed_us, counted_us = _passed(xtime, at_us, shown)
+    def said(self, uplink: Uplink, check: Scrutiny) -> Iterator[Found]:
+        """The same of a frame that no radio has sent: it is told as soon as it was heard."""
+        told_us = uplink.t_us - uplink.held_us
+        since_us = self._configured_us.get(uplink.station, 0)
+        if self._is_exact and uplink.xtime and told_us - _TOLD_APART_US > since_us:
+            yield from self._as_shown(uplink, told_us, check)
+
+    def _as_shown(self, uplink: Uplink, at_us: int, check: Scrutiny) -> Iterator[Found]:
+        shown = self._shown.get(uplink.station)
+        passed_us, counted_us = _passed(uplink.xtime, at_us, shown)
         if shown is not None and counted_us is None:
-            yield check.wrong("session of xtime", f"{shown[0] % 256}, as it showed", xtime // _END)
+            clock = uplink.xtime // _END
+            yield check.wrong("session of xtime", f"{shown[0] % 256}, as it showed", clock % 256)
         elif counted_us is not None and self._is_odd(counted_us, passed_us):
             yield check.wrong("xtime", f"{passed_us} us after what it showed", f"{counted_us} us")
 

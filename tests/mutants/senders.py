@@ -19,6 +19,7 @@ JOINS = "scenarios/test_joins.py"
 
 STATION = "bench/virtual/virtual_station.py"
 CLOCK = "bench/virtual/transmitter.py"
+GPS = "scenarios/test_catalogue_protocol.py"
 
 device_fault = partial(Mutant, owner="device")
 station_fault = partial(Mutant, owner="gateway")
@@ -321,5 +322,86 @@ MUTANTS = (
         "self._counter_us + elapsed_us + elapsed_us // 1000",
         MISSED_WINDOW,
         says="xtime: expected",
+    ),
+    station_fault(
+        "a station sends in RX2 whatever it could send in RX1",
+        CLOCK,
+        "if wanted.rx1 is not None and rx1_us >= earliest_us:",
+        "if wanted.rx1 is not None and wanted.rx2 is None and rx1_us >= earliest_us:",
+        ANSWERS,
+        says="window: expected RX1, which was ahead and free, observed RX2",
+    ),
+    station_fault(
+        "a station sends on another frequency",
+        STATION,
+        "            freq_hz=job.freq_hz,\n            dr=job.dr,\n            power_dbm",
+        "            freq_hz=job.freq_hz + 200_000,\n            dr=job.dr,\n            power_dbm",
+        ANSWERS,
+        says="data rate and frequency: expected",
+    ),
+    station_fault(
+        "a station sends nothing",
+        CLOCK,
+        "        if job is not None:\n            self._jobs.append(job)",
+        "        if job is None:\n            self._jobs.append(job)",
+        ANSWERS,
+        says="downlink [0-9]+ on the air: expected one, observed none",
+    ),
+    station_fault(
+        "a station sends every other downlink",
+        CLOCK,
+        "        if job is not None:\n            self._jobs.append(job)",
+        "        if job is not None and wanted.diid % 2:\n            self._jobs.append(job)",
+        ANSWERS,
+        says="downlink [0-9]+ on the air: expected one, observed none",
+    ),
+    station_fault(
+        "a station changes the session of its radio twice a second",
+        CLOCK,
+        "return self._session << _SESSION_AT | counter_us % _COUNTER_END",
+        "return (self._session % 255 + elapsed_us // 500_000 % 2) << _SESSION_AT"
+        " | counter_us % _COUNTER_END",
+        ANSWERS,
+        says="session of xtime: expected",
+    ),
+    station_fault(
+        "a station shows a clock that is five seconds ahead of its frames",
+        CLOCK,
+        "        self.is_told = True\n        return self.xtime(now_us)",
+        "        self.is_told = True\n        return self.xtime(now_us) + 5_000_000",
+        ANSWERS,
+        says="us after what it showed, observed -",
+    ),
+    station_fault(
+        "a station shows another session than its frames have",
+        CLOCK,
+        "        self.is_told = True\n        return self.xtime(now_us)",
+        "        self.is_told = True\n        return self.xtime(now_us) ^ 1 << _SESSION_AT",
+        ANSWERS,
+        says="session of xtime: expected [0-9]+, as it showed",
+    ),
+    station_fault(
+        "a station asks for the second of another moment",
+        STATION,
+        "self._say(wire.pulse_told(now_us()))",
+        "self._say(wire.pulse_told(now_us() + 700_000))",
+        GPS,
+        says="clock of its host: expected",
+    ),
+    station_fault(
+        "the satellites of a station are a second ahead",
+        STATION,
+        "self._gps_ahead_us = (ahead_us + _SECOND_US // 2) // _SECOND_US * _SECOND_US",
+        "self._gps_ahead_us = (ahead_us + 3 * _SECOND_US // 2) // _SECOND_US * _SECOND_US",
+        GPS,
+        says="gpstime: expected when it has ended",
+    ),
+    device_fault(
+        "a device makes up how well it hears",
+        MAC,
+        "dev_status_ans(_BATTERY_UNKNOWN, round(snr_db)).told",
+        "dev_status_ans(_BATTERY_UNKNOWN, 20).told",
+        MAC_COMMANDS,
+        says="margin of DevStatusAns: expected",
     ),
 )

@@ -4,6 +4,7 @@ import pytest
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Session
+from bench.inspection.gateway import Strength, unknown
 from bench.inspection.sender import Senders
 from bench.verdict.owner import Owner
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame
@@ -16,6 +17,13 @@ LINK_ADR_REQ = bytes.fromhex("035F070002")
 CONFIRMED, UNCONFIRMED = Kind.CONFIRMED_DOWN, Kind.UNCONFIRMED_DOWN
 
 
+def downlink(kind: Kind, port: int | None, f_opts: bytes) -> bytes:
+    body = b"on" if port is not None else b""
+    return data_frame(
+        kind, DEV_ADDR, KEYS, 0, f_port=port, payload=body, f_opts=f_opts, ack=not port
+    )
+
+
 class Told:
     """What happens to one device, a second after the other; remembers what was found."""
 
@@ -26,13 +34,14 @@ class Told:
         rig: str = "",
         newest: int = 9,
         asks_at_lowest_dr: bool = True,
+        strength: Strength = unknown,
     ) -> None:
         session = Session(DEV_ADDR, KEYS, 0, f_cnt_up=newest)
         known = KnownDevice(
             DEV_EUI, bytes(16), [session], counts_dev_nonces=True,
             asks_at_lowest_dr=asks_at_lowest_dr,
         )  # fmt: skip
-        self._senders = Senders({DEV_EUI: known}, EU868)
+        self._senders = Senders({DEV_EUI: known}, EU868, strength)
         self._dev_eui = dev_eui
         self._t_us = 0
         self._found: list[str] = []
@@ -57,11 +66,13 @@ class Told:
         return self.says(f"+EVT:RX_1:-84:12:UNICAST:{port}:6f6e" if port else "+EVT:TX_DONE")
 
     def is_sent(self, kind: Kind, *, port: int | None = 7, f_opts: bytes = b"") -> "Told":
-        body = b"on" if port is not None else b""
-        ack = not port
-        phy = data_frame(kind, DEV_ADDR, KEYS, 0, f_port=port, payload=body, f_opts=f_opts, ack=ack)
-        self._senders.handed_over(self._dev_eui, phy, {})
+        self._senders.handed_over(self._dev_eui, downlink(kind, port, f_opts), {})
         return self
+
+    def is_on_air(self, *, port: int | None = 7, f_opts: bytes = b"") -> "Told":
+        phy = downlink(UNCONFIRMED, port, f_opts).hex()
+        facts = {"direction": "down", "dr": 5, "freq_hz": 868_100_000, "transmission": 7}
+        return self._take(kind="radio.transmit", phy=phy, **facts)
 
     def sends(
         self,
@@ -342,6 +353,31 @@ def test_a_frame_that_is_told_of_late_is_not_looked_at_again() -> None:
     told = Told().sends(10).hears(CONFIRMED, f_opts=LINK_ADR_REQ)
     answer = {"ack": True, "f_opts": b"\x03\x07"}
     assert told.sends(11, **answer).sends(12).sends(11, **answer).sends(13).found == []
+
+
+def test_a_downlink_is_heard_once() -> None:
+    heard = "+EVT:RX_1:-84:12:UNICAST:7:6f6e"
+    twice = "FCntDown: expected more than 0, observed 0"
+    assert Told().hears(CONFIRMED).hears(CONFIRMED).sends(10, ack=True).found == [twice]
+    again = Told().hears(CONFIRMED).sends(10, ack=True).is_sent(CONFIRMED)
+    assert again.sends(11, ack=True).found == ["ACK: expected no, observed yes"]
+    assert Told().is_sent(CONFIRMED).is_sent(CONFIRMED).says(heard).sends(10, ack=True).found == []
+
+
+@pytest.mark.parametrize(
+    ("margin", "wrong"), [(6, []), (7, []), (8, ["expected 6.5, observed 8"]), (-7 % 64, None)]
+)
+def test_it_tells_how_well_it_heard_the_question(margin: int, wrong: list[str] | None) -> None:
+    """LoRaWAN 1.0.4, 5.5: the SNR of DevStatusReq."""
+
+    def asked(snr_db: float | None) -> Told:
+        told = Told(strength=lambda *where: snr_db and (-80, snr_db))
+        told.is_sent(UNCONFIRMED, port=None, f_opts=b"\x06").is_on_air(port=None, f_opts=b"\x06")
+        return told.sends(10, f_opts=bytes([6, 255, margin]))
+
+    due = ["expected 6.5, observed -7"] if wrong is None else wrong
+    assert asked(6.5).found == [f"margin of DevStatusAns: {one}" for one in due]
+    assert asked(None).found == []
 
 
 def test_what_was_asked_on_port_0_is_not_known() -> None:

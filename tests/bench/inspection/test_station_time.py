@@ -26,6 +26,12 @@ class Seen:
         uplink = replace(HEARD, xtime=session | at_s * SECOND_US, gpstime=gpstime)
         return self._note(self._time.heard(uplink, at_s * SECOND_US, CHECK))
 
+    def says(self, at_s: int) -> "Seen":
+        """A frame that no radio has sent."""
+        xtime = SESSION | at_s * SECOND_US
+        uplink = replace(HEARD, xtime=xtime, t_us=at_s * SECOND_US)
+        return self._note(self._time.said(uplink, CHECK))
+
     def shows(self, at_s: int, **fields: Any) -> "Seen":
         return self._note(self._time.told("west", fields, at_s * SECOND_US, CHECK))
 
@@ -59,6 +65,9 @@ def test_its_frames_have_the_clock_that_it_shows() -> None:
     assert Seen().answers(1, OTHER | SECOND_US).hears(2).found == [other]
     assert Seen().answers(1, OTHER | SECOND_US).is_configured(1).hears(2).found == []
     assert Seen().answers(1, 0).hears(2).found == []
+    assert Seen().answers(1, SESSION | SECOND_US).says(2).found == []
+    assert Seen().answers(1, SESSION | 6 * SECOND_US).says(2).found == [wrong]
+    assert Seen("emulated").answers(1, SESSION | 6 * SECOND_US).says(2).found == []
 
 
 @pytest.mark.parametrize(
