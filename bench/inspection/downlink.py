@@ -111,6 +111,7 @@ class KnownDevice:
     dev_eui: str
     app_key: bytes = field(repr=False)
     sessions: list[Session]
+    join_eui: str | None = None
     server: str | None = None
     is_class_c: bool = False
     adr: bool = False

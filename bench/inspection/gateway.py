@@ -7,7 +7,7 @@ at most.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from bench.inspection.orders import Orders, Windows
 from bench.inspection.station_time import APART_US, StationTime
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, json_of
+from bench.verdict.wire import Uplink, json_of, uplink_of
 
 TOLD_LATE_US = 500_000
 """How long after its end a frame is told so late that nobody can answer it."""
@@ -49,6 +49,9 @@ class Gateways:
     time: StationTime = field(default_factory=StationTime)
     strength: Strength = unknown
     _sent: dict[bytes, list[Event]] = field(default_factory=dict)
+    _on_air: set[bytes] = field(default_factory=set)
+    _told_of: set[tuple[str, int]] = field(default_factory=set)
+    _lost_by: set[tuple[str, int]] = field(default_factory=set)
     _asked_us: dict[str, int] = field(default_factory=dict)
     _unreported: dict[str, deque[Event]] = field(default_factory=lambda: defaultdict(deque))
     _diids: set[tuple[str, int]] = field(default_factory=set)
@@ -81,14 +84,20 @@ class Gateways:
             case "station.text" if event.get("origin") != "injected":
                 self._text(event)
             case "radio.transmit" if event["direction"] == "up":
-                if event.get("genuine") and "phy" in event:
-                    self._sent.setdefault(bytes.fromhex(event["phy"]), []).append(event)
+                phy = bytes.fromhex(event.get("phy", ""))
+                self._on_air.add(phy)
+                if event.get("genuine") and phy:
+                    self._sent.setdefault(phy, []).append(event)
             case "radio.transmit" if "dr" in event:
                 if event["airtime_us"] > _SEEN_US:
                     self._unreported[event["sender"]].append(event)
                 self._found += self.orders.on_air(event)
+            case "radio.lost":
+                self._lost_by.add((event["receiver"], event["transmission"]))
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
+            case "fault.begin" if (event["seam"], event["fault"]) == ("air", "replay"):
+                self._on_air.add(bytes.fromhex(event["detail"]["phy"]))
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
                 self._cut.add(event["station"])
                 self._lost(event)
@@ -133,11 +142,33 @@ class Gateways:
             rule="a station serves", of=f"{msgtype} of {station}", t_us=event["t_us"],
             station=station,
         )  # fmt: skip
+        self._found += self._frame(event, check)
         self._found += self.time.told(station, fields, event["t_us"], check)
         if msgtype == "dntxed":
             self._found += self._reports(station, fields, check)
         if not event.get("dropped"):
             self._away_us.pop(station, None)
+
+    def _frame(self, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """A frame that a station tells of was on the air."""
+        uplink = uplink_of(event["station"], event["t_us"], event.get("held_us", 0), event["text"])
+        sent = None if uplink is None else self.transmission_of(uplink)
+        if sent is not None:
+            self._told_of.add((event["station"], sent.get("transmission", 0)))
+        elif uplink is not None and uplink.phy not in self._on_air:
+            yield check.wrong("octets", "some that were on the air", uplink.phy)
+
+    def _untold(self, stations: Iterable[str], end_us: int) -> Iterator[tuple[str, Event]]:
+        """What the air has given to stations, and they have not told, though nothing kept them."""
+        for sent in (one for each in self._sent.values() for one in each if "dr" in one):
+            ended_us = sent["t_us"] + sent["airtime_us"]
+            for station in stations if end_us - ended_us > _TOLD_WITHIN_US else ():
+                number = sent["transmission"]
+                was_given = self.strength(number, station, 0) is not None
+                if not was_given or (station, number) in self._told_of | self._lost_by:
+                    continue
+                if not self.orders.is_disturbed(station, ended_us, end_us):
+                    yield station, sent
 
     def _reports(self, station: str, fields: Mapping[str, Any], check: Scrutiny) -> Iterator[Found]:
         diid, xtime = fields.get("diid", fields.get("seqno")), fields.get("xtime")
@@ -151,27 +182,34 @@ class Gateways:
         if isinstance(xtime, int):
             yield from self.time.sent(station, xtime, sent["t_us"], check)
 
-    def unsaid(self, end_us: int, name_of: Callable[[str], str]) -> Iterator[Found]:
-        """What stations owe when a case is over; `name_of`: their names for people."""
+    def unsaid(self, end_us: int, names: Mapping[str, str]) -> Iterator[Found]:
+        """What stations owe when a case is over; `names`: what people call them."""
         if self.rig != "simulated":
             return
         for found in self._found:
             yield replace(found, owner=Owner.GATEWAY)
+        for station, t_us, what in self._owed(end_us, names):
+            yield _unsaid(names.get(station, station), station, t_us, what)
+
+    def _owed(self, end_us: int, stations: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+        """What stations had to say or to send and have not, with since when."""
         for station, since_us in self._asked_us.items():
             if end_us - since_us > _ANSWERS_WITHIN_US:
-                yield _unsaid(name_of(station), station, since_us, "answer to getxtime")
+                yield station, since_us, "answer to getxtime"
         for station, unreported in self._unreported.items():
             if unreported and end_us - unreported[0]["t_us"] > REPORTED_WITHIN_US:
-                what, began_us = "dntxed of what it has sent", unreported[0]["t_us"]
-                yield _unsaid(name_of(station), station, began_us, what)
-        for station, diid, due_us in self.orders.unsent(end_us):
-            yield _unsaid(name_of(station), station, due_us, f"downlink {diid} on the air")
+                yield station, unreported[0]["t_us"], "dntxed of what it has sent"
+        for station, sent in self._untold(stations, end_us) if self.time.alone else ():
+            ended_us = sent["t_us"] + sent["airtime_us"]
+            yield station, ended_us, f"word of {sent['frame_id']}, which it has heard"
+        for station, diid, due_us in self.orders.unsent(end_us) if self.time.alone else ():
+            yield station, due_us, f"downlink {diid} on the air"
         for station, since_us in self._away_us.items():
             may_us = self._may_come_us[station]
             within_us = min(_COMES_WITHIN_US[0] + 2 * (may_us - since_us), _COMES_WITHIN_US[1])
             is_shut_out = station in self._cut or self._ended_servers
             if not is_shut_out and end_us - may_us > within_us:
-                yield _unsaid(name_of(station), station, may_us, "new connection")
+                yield station, may_us, "new connection"
 
     def connected(self, station: str) -> None:
         """It may have begun again, with a clock that starts anew under the same session byte."""

@@ -150,7 +150,7 @@ class Inspector:
         self._found += self._senders.end()
         if events:
             self._found += self._unserved(events)
-            self._found += self._gateways.unsaid(events[-1]["t_us"], self._name)
+            self._found += self._gateways.unsaid(events[-1]["t_us"], self._names)
         if is_stuck:
             self._found += self._unaccepted()
         if self._is_late or not self._reported.issuperset(self._diids):

@@ -97,6 +97,10 @@ class Orders:
         """It may have begun again, and forgotten what it was handed."""
         self._disturbed_us[station].append(t_us)
 
+    def is_disturbed(self, station: str, since_us: int, until_us: int) -> bool:
+        """Whether it may have begun again in between."""
+        return any(since_us <= at_us <= until_us for at_us in self._disturbed_us[station])
+
     def on_air(self, event: Event) -> Iterator[Found]:
         """A station sends what it was handed, and when and how that says."""
         station = event["sender"]
@@ -134,9 +138,7 @@ class Orders:
             if order.is_sent or since_us is None or not chances:
                 continue
             last_us, free = chances[-1][0], self._free(order, station)
-            is_disturbed = any(
-                since_us <= at_us <= last_us for at_us in self._disturbed_us[station]
-            )
+            is_disturbed = self.is_disturbed(station, since_us, last_us)
             if free and not is_disturbed and last_us + ON_TIME_US < end_us:
                 yield station, order.diid, free[0]
 

@@ -58,6 +58,8 @@ class _OnAir:
     """Whether the message that it answers is sent no more after it."""
     is_told: bool
     """Whether a device tells its console of it."""
+    asks: frozenset[Cid]
+    """What it has to be told in the next frame."""
 
 
 @dataclass(slots=True)
@@ -99,6 +101,8 @@ class _Sender:
     owes: set[Cid] = field(default_factory=set)
     typed: str = ""
     asks: set[Cid] = field(default_factory=set)
+    may_ask: bool = False
+    """Whether it may remember more of that."""
     unheard: int = 0
     """How many of its frames have come since anything was handed over for it, at least."""
     unheard_max: int = 0
@@ -112,7 +116,7 @@ class _Sender:
 
     def settle(self) -> None:
         """It may have given all that it owed."""
-        self.owes_ack = False
+        self.owes_ack, self.may_ask = False, True
         self.owes.clear()
         self.asks.clear()
 
@@ -206,6 +210,7 @@ class Senders:
                 ends_us + event["airtime_us"],
                 ends_tries=frame is not None and frame.ack,
                 is_told=frame is not None and bool(frame.f_port),
+                asks=frozenset(_asked_in(frame) & self._answers),
             )
 
     def _missed(self, sender: _Sender, event: Event) -> Iterator[Found]:
@@ -274,8 +279,10 @@ class Senders:
                 yield check.wrong("transmissions", "no more: it was answered", "one more")
             return
         if self.are_known:
-            if sender.to_hear is not None and sender.to_hear.is_told:
-                yield from _had_to_hear(sender.to_hear, event, None)
+            if sender.to_hear is not None and sender.to_hear.ends_us <= event["t_us"]:
+                sender.owes |= sender.to_hear.asks
+                if sender.to_hear.is_told:
+                    yield from _had_to_hear(sender.to_hear, event, None)
             yield from self._counted(sender, frame, event, check)
             yield from _as_told(sender, frame, self._devices[event["dev_eui"]], place[1], check)
         if sender.latest and place[0] != sender.latest[0]:
@@ -300,6 +307,9 @@ class Senders:
             frame_id=request.frame_id,
         )  # fmt: skip
         sender.dev_nonce = request.dev_nonce
+        if device.join_eui is not None:
+            yield from check.same("JoinEUI", device.join_eui, request.join_eui)
+        yield from check.same("DevEUI", device.dev_eui, request.dev_eui)
         yield from check.same("MIC", join_mic(device.app_key, phy[:-MIC_OCTETS]), request.mic)
         if device.counts_dev_nonces and newest is not None and request.dev_nonce <= newest:
             yield check.wrong("DevNonce", f"more than {newest}", request.dev_nonce)
@@ -358,6 +368,10 @@ class Senders:
         yield from self._answered(sender, said, check)
         yield from self._margins(sender, dev_eui, said, check)
         if not on_port_0:
+            unasked = {command.cid for command in said} & set(_ASKS.values()) - sender.asks
+            for cid in sorted(unasked) if self.are_known and not sender.may_ask else ():
+                yield check.wrong(cid.name, "none: nobody has asked for it at the console", "one")
+            sender.may_ask = False
             yield from _asked(sender, said, len(octets), check)
 
     def _answered(

@@ -201,6 +201,7 @@ def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevi
         record.dev_eui,
         provisioned.app_key,
         sessions,
+        join_eui=record.join_eui,
         server=record.server,
         join_nonce_min=record.join_nonce_min,
         is_class_c=record.device_class is DeviceClass.C,

@@ -52,9 +52,9 @@ Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 class ConsumerWire:
     """One consumer's session at the broker, which outlives the consumer.
 
-    `brought` is told of each message as it was sent, when the consumer is handed it. Finds what is wrong with how the
-    consumer connects, what it asks for, how many messages it takes at a time and which of them it
-    acknowledges.
+    `brought` is told of each message as it was sent, when the consumer is handed it. Finds what is
+    wrong with how the consumer connects, what it asks for, how many messages it takes at a time and
+    which of them it acknowledges.
     """
 
     def __init__(

@@ -105,7 +105,7 @@ def unsaid(*events: Happened, until_s: int, rig: str = "simulated") -> str:
     gateways.handed_over(handed, {"diid": 7, "pdu": "60"}, windows, None)
     for at_s, kind, facts in events:
         gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
-    all_found = list(gateways.unsaid(until_s * SECOND_US, str))
+    all_found = list(gateways.unsaid(until_s * SECOND_US, {"west": "west"}))
     assert all(one.owner is Owner.GATEWAY for one in all_found)
     return ", ".join(one.text for one in all_found)
 
@@ -190,3 +190,46 @@ def test_it_tells_of_a_frame_once_and_at_once() -> None:
     late = replace(HEARD, t_us=SECOND_US + 50_000 + 700_000)
     assert found((late, 0)) == ["time: expected when it has ended, observed 700000 us after that"]
     assert found((replace(late, held_us=700_000), 0)) == []
+
+
+PLACES = {"transmission": 7, "direction": "up", "genuine": True, "phy": PHY.hex(), "frame_id": "a",
+          "dr": 5, "freq_hz": 868_100_000, "airtime_us": 50_000}  # fmt: skip
+UPDF = (
+    '{"msgtype":"updf","MHdr":64,"DevAddr":%d,"FCtrl":0,"FCnt":10,"FOpts":"","FPort":2,'
+    '"FRMPayload":"B12D79F6271B","MIC":1116705135,"DR":5,"Freq":868100000,"upinfo":{"xtime":7}}'
+)
+
+
+def told_of(*events: Happened, until_s: int = 3, heard: bool = True) -> list[str]:
+    """What is wrong where a station hears transmission 7, or does not."""
+    gateways = gateways_on("simulated", strength=lambda *where: (-80, 7.0) if heard else None)
+    for at_s, kind, facts in events:
+        gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
+    found = list(gateways.unsaid(until_s * SECOND_US, {"west": "west"}))
+    assert all(one.owner is Owner.GATEWAY for one in found)
+    return [one.text for one in found]
+
+
+def test_what_it_has_heard_it_tells() -> None:
+    sent, tells = (1, "radio.transmit", PLACES), {"direction": "up", "text": UPDF % 0x26000001}
+    silent = ["west: word of a, which it has heard: expected one, observed none"]
+    assert told_of(sent) == silent
+    assert told_of(sent, (2, "station.text", tells)) == []
+    assert told_of(sent, (2, "station.text", tells | {"dropped": True})) == []
+    assert told_of(sent, (2, "station.text", tells | {"origin": "injected"})) == silent
+    assert told_of(sent, heard=False) == []
+    assert told_of(sent, until_s=1) == []
+    lost = {"receiver": "west", "transmission": 7}
+    assert told_of(sent, (1, "radio.lost", lost)) == []
+    assert told_of(sent, (2, "station.link", {"event": "refused"})) == []
+
+
+def test_what_it_tells_was_on_the_air() -> None:
+    other = {"direction": "up", "text": UPDF % 0x26000002}
+    told = told_of((2, "station.text", other))
+    assert [one.partition(", observed")[0] for one in told] == [
+        "updf of west: octets: expected some that were on the air"
+    ]
+    replayed = {"seam": "air", "fault": "replay", "detail": {"phy": told[0].rpartition(" ")[2]}}
+    assert told_of((1, "fault.begin", replayed), (2, "station.text", other)) == []
+    assert told_of((2, "station.text", other | {"origin": "injected"})) == []

@@ -38,7 +38,7 @@ class Told:
     ) -> None:
         session = Session(DEV_ADDR, KEYS, 0, f_cnt_up=newest)
         known = KnownDevice(
-            DEV_EUI, bytes(16), [session], counts_dev_nonces=True,
+            DEV_EUI, bytes(16), [session], join_eui="0" * 16, counts_dev_nonces=True,
             asks_at_lowest_dr=asks_at_lowest_dr,
         )  # fmt: skip
         self._senders = Senders({DEV_EUI: known}, EU868, strength)
@@ -95,13 +95,17 @@ class Told:
         )  # fmt: skip
         return self._transmits(phy, f_cnt=f_cnt, session=session, origin=origin, dr=dr)
 
-    def joins(self, dev_nonce: int = 1, *, key: bytes = bytes(16)) -> "Told":
-        phy = join_request(key, join_eui="0" * 16, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
+    def joins(
+        self, dev_nonce: int = 1, *, key: bytes = bytes(16), join_eui: str = "0" * 16
+    ) -> "Told":
+        phy = join_request(key, join_eui=join_eui, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
         return self._transmits(phy)
 
-    def answered(self, *, late_us: int = 0, lost: bool = False, before: bool = False) -> "Told":
+    def answered(
+        self, *, late_us: int = 0, lost: bool = False, before: bool = False, f_opts: bytes = b""
+    ) -> "Told":
         """A right acknowledgement is in RX1 of its newest frame, and ends 50 ms later."""
-        phy = data_frame(UNCONFIRMED, DEV_ADDR, KEYS, 0, ack=True)
+        phy = data_frame(UNCONFIRMED, DEV_ADDR, KEYS, 0, ack=True, f_opts=f_opts)
         opens_us = self._t_us + 50_000 + 1_000_000
         self._senders.handed_over(self._dev_eui, phy, {(5, 868_100_000): (opens_us,)})
         on_air = {"direction": "down", "dr": 5, "freq_hz": 868_100_000, "airtime_us": 50_000}
@@ -187,6 +191,15 @@ def test_what_was_typed_is_asked_with_the_next_frame() -> None:
     assert Told().types("AT+LINKCHECK=1", "AT_BUSY_ERROR").sends(10).found == []
     assert Told().types("AT+LINKCHECK=1").types("ATZ").sends(10).found == []
     assert Told().types("AT+TIMEREQ=1").sends(10, f_opts=b"\x0d").found == []
+
+
+def test_what_nobody_has_typed_is_not_asked() -> None:
+    surplus = "LINK_CHECK: expected none: nobody has asked for it at the console, observed one"
+    assert told_to_send(known()).sends(10, f_opts=b"\x02").found == [surplus]
+    asked = told_to_send(known().types("AT+LINKCHECK=1"))
+    assert told_to_send(asked.sends(10, f_opts=b"\x02")).sends(11).found == []
+    kept = told_to_send(known().types("AT+LINKCHECK=1").types("ATZ", answer=""))
+    assert kept.sends(10, f_opts=b"\x02").found == []
 
 
 def test_a_frame_is_signed_with_the_key_and_the_counter_of_its_session() -> None:
@@ -308,6 +321,8 @@ def test_dev_nonces_are_counted(nonce: int, found: int) -> None:
     wrong = [f"DevNonce: expected more than 5, observed {nonce}"] * found
     assert known().joins(5).joins(nonce).found == wrong
     assert [one[:4] for one in known().joins(5, key=bytes(range(16))).found] == ["MIC:"]
+    other = "JoinEUI: expected 0000000000000000, observed 70B3D57ED0000000"
+    assert known().joins(5, join_eui="70B3D57ED0000000").found == [other]
 
 
 def test_a_sign_of_life_is_asked_for_after_64_frames_and_not_before() -> None:
@@ -341,6 +356,14 @@ def test_what_is_in_its_window_is_heard() -> None:
     for excuse in ({"late_us": 5_000}, {"lost": True}, {"before": True}):
         assert sent().answered(**excuse).says(failed).found == []
         assert sent().answered(**excuse).sends(10, kind=Kind.CONFIRMED_UP).found == []
+
+
+def test_what_was_asked_in_its_window_is_answered() -> None:
+    missing = "answer to LINK_ADR: expected one, observed none"
+    sent = told_to_send(known()).sends(10).answered(f_opts=LINK_ADR_REQ)
+    assert told_to_send(sent).sends(11).found == [missing]
+    lost = told_to_send(known()).sends(10).answered(f_opts=LINK_ADR_REQ, lost=True)
+    assert told_to_send(lost).sends(11).found == []
 
 
 def test_what_a_device_owed_may_have_gone_with_a_frame_that_nobody_heard() -> None:
