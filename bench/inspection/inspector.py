@@ -13,7 +13,7 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
-from bench.inspection.accounts import OF_LINKS, Accounts, Told
+from bench.inspection.accounts import Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.gateway import (
     REPORTED_WITHIN_US,
@@ -26,11 +26,17 @@ from bench.inspection.gateway import (
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.orders import AIM_GAP_US, Orders, Windows, over_us, windows_of
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
-from bench.inspection.requests import ClassC, is_quiet
+from bench.inspection.requests import (
+    ClassC,
+    devices_that_miss_a_line,
+    disturbs_links,
+    disturbs_servers,
+    is_quiet,
+)
 from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
 from bench.inspection.station_time import StationTime
-from bench.verdict.expectation import LINK, Evidence, without_signal
+from bench.verdict.expectation import LINK, Evidence
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import (
     Uplink,
@@ -51,7 +57,6 @@ _QUIET = frozenset({"timesync", "getxtime"})
 _CONFIGURED_US = 5_000_000
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
-_ENDED = frozenset({"kill", "restart"})
 
 
 class Inspector:
@@ -107,7 +112,7 @@ class Inspector:
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
         undisturbed = not any(map(may_lose_counters, events))
-        self._undisturbed = not any(map(_disturbs_servers, events))
+        self._undisturbed = not any(map(disturbs_servers, events))
         self._class_c.is_quiet = is_quiet(events)
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
@@ -159,7 +164,7 @@ class Inspector:
             self._found += deaf_stations(evidence, self._heard, self._gateways.transmission_of)
         if events and self._undisturbed and any(device.wanted for device in self._devices.values()):
             evidence = Evidence.of(events)
-            missing = _devices_that_miss_a_line(evidence)
+            missing = devices_that_miss_a_line(evidence)
             self._found += self._class_c.unsent(self._devices, missing, evidence.expected_lines)
         self._found += self._accounts.end()
         self._found += self._store.wrong(self._devices, self._kept)
@@ -521,7 +526,7 @@ class Inspector:
 
         Whoever disturbed servers or links, or said what no station says, is the reason himself.
         """
-        disturbed_us = [event["t_us"] for event in events if _disturbs_links(event)]
+        disturbed_us = [event["t_us"] for event in events if disturbs_links(event)]
         if self._has_twins:
             return
         for station, version_us in self._introduced.items():
@@ -571,7 +576,7 @@ class Inspector:
 
     def _silent_gateways(self, evidence: Evidence, end_us: int) -> Iterator[Found]:
         """Stations that kept a right downlink for a device that waits for one."""
-        waiting = _devices_that_miss_a_line(evidence)
+        waiting = devices_that_miss_a_line(evidence)
         for (station, diid), (dev_eui, first, due_us) in self._diids.items():
             kept = (
                 due_us < end_us
@@ -585,28 +590,3 @@ class Inspector:
                     text=f"{name} never reported downlink {diid} for {dev_eui} on the air",
                     expected="dntxed", observed="none",
                 )  # fmt: skip
-
-
-def _disturbs_servers(event: Event) -> bool:
-    """Whether a scenario did something to a server, or to what it stores and publishes in."""
-    if event["kind"] == "case.lns":
-        return event["event"] in _ENDED
-    return event["kind"] == "fault.begin" and event.get("seam") not in ("tap", "air")
-
-
-def _disturbs_links(event: Event) -> bool:
-    """Whether a scenario did something to a server or to a link."""
-    if event["kind"] == "case.lns":
-        return event["event"] in _ENDED
-    seam = event.get("seam") if event["kind"] == "fault.begin" else None
-    return seam == "lns" or (seam == "tap" and event["fault"] in OF_LINKS)
-
-
-def _devices_that_miss_a_line(evidence: Evidence) -> set[str]:
-    """The devices that did not say all that was due."""
-    missing = set()
-    for dev_eui, lines in evidence.expected_lines.items():
-        said = iter(evidence.lines.get(dev_eui, ()))
-        if not all(without_signal(line) in said for line in lines):
-            missing.add(dev_eui)
-    return missing

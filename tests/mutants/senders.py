@@ -448,7 +448,7 @@ MUTANTS = (
         "a station reports another data rate than it has sent with",
         STATION,
         "                job.wanted,\n                dr=job.dr,",
-        "                job.wanted,\n                dr=job.dr - 1,",
+        "                job.wanted,\n                dr=0,",
         ANSWERS,
         says="dntxed of [0-9A-F]+: DR: expected",
     ),
