@@ -23,7 +23,7 @@ from bench.virtual.lorawan.air_interface import (
     Kind,
     read_data,
 )
-from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network
+from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network, link_adr
 from bench.virtual.lorawan.join_frames import join_mic, read_join_request
 
 _ASKS = {"AT+LINKCHECK=1": Cid.LINK_CHECK, "AT+TIMEREQ=1": Cid.DEVICE_TIME}
@@ -74,6 +74,15 @@ class _Sender:
     latest: tuple[int, int] | None = None
     """Session and counter of its newest frame."""
     phy: str = ""
+    tries: int = 0
+    """How often that was sent."""
+    retries: int = 0
+    """How often what nobody acknowledges is to be repeated, by its console."""
+    nb_trans: int = 1
+    """How often it is to send what asks for no answer, by the newest request that it granted."""
+    nb_trans_asked: int = 1
+    was_handed: bool = False
+    """Whether anything was handed over for it since its newest frame."""
     crafted: int = 0
     """How many frames with counters of its own others have made since."""
     may_begin: bool = False
@@ -110,7 +119,7 @@ class _Sender:
 
     def forget(self) -> None:
         """It may have begun again: nobody knows what it still owes."""
-        self.typed, self.unheard = "", 0
+        self.typed, self.unheard, self.nb_trans = "", 0, 1
         self.message, self.to_hear, self.may_begin = None, None, True
         self.settle()
 
@@ -156,12 +165,16 @@ class Senders:
         self._right[pdu.hex()] = dev_eui, windows
         if frame is None:
             return
-        sender.handed, sender.unheard = frame, 0
+        sender.handed, sender.unheard, sender.was_handed = frame, 0, True
         if is_repeated:  # a device that has heard it refuses it
             return
         sender.asks_unseen |= frame.f_port == 0
         sender.was_confirmed |= frame.kind is Kind.CONFIRMED_DOWN
-        sender.was_asked.update(command.cid for command in from_network(frame.f_opts))
+        commands = from_network(frame.f_opts)
+        sender.was_asked.update(command.cid for command in commands)
+        for command in commands:
+            if command.cid is Cid.LINK_ADR:
+                sender.nb_trans_asked = link_adr(command).nb_trans
 
     def take(self, event: Event) -> Iterator[Found]:
         """What is wrong with frames of devices before it; other events tell what is due.
@@ -189,6 +202,7 @@ class Senders:
                     sender.ended_us = None
             case "device.line":
                 yield from self._missed(sender, event)
+                yield from self._repeated(sender, event)
                 yield from self._said(sender, event)
             case "radio.transmit" if event["direction"] == "up" and event["genuine"]:
                 self._sent.append(event)
@@ -219,6 +233,18 @@ class Senders:
         if self.are_known and due is not None and _MISSED.match(event["text"]):
             sender.to_hear = None
             yield from _had_to_hear(due, event, event["text"])
+
+    def _repeated(self, sender: _Sender, event: Event) -> Iterator[Found]:
+        """Whether a message that is over was sent as often as it takes without an answer."""
+        due = 0
+        if event["text"].startswith("+EVT:SEND_CONFIRMED_FAILED"):
+            due = 1 + sender.retries
+        elif event["text"] == "+EVT:TX_DONE" and not sender.was_handed:
+            due = sender.nb_trans
+        if self.are_known and sender.tries < due:
+            check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=event["t_us"])
+            found = check.wrong("transmissions of its message", due, sender.tries)
+            yield replace(found, owner=Owner.DEVICE)
 
     def end(self) -> Iterator[Found]:
         """What is wrong with the frames that have been sent since."""
@@ -274,6 +300,7 @@ class Senders:
             frame_id=frame.frame_id,
         )  # fmt: skip
         if place == sender.latest and (is_same or not self.are_known):
+            sender.tries += 1
             due, sender.to_hear = sender.to_hear, None
             if self.are_known and due and due.ends_tries and due.ends_us <= event["t_us"]:
                 yield check.wrong("transmissions", "no more: it was answered", "one more")
@@ -292,6 +319,7 @@ class Senders:
         if not self.are_known and sender.latest and place[1] != sender.latest[1] + 1:
             sender.settle()  # with a frame that nobody heard
         sender.latest, sender.phy, sender.crafted = place, event["phy"], 0
+        sender.tries, sender.was_handed = 1, False
         sender.may_begin, sender.message, sender.to_hear = False, None, None
         self._asks_for_life(sender, event)
         yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
@@ -393,6 +421,8 @@ class Senders:
         for command in said:
             if command.cid is Cid.LINK_ADR and command.told != _GRANTED:
                 yield check.wrong("LinkADRAns", _GRANTED, command.told)
+            elif command.cid is Cid.LINK_ADR and sender.adr:
+                sender.nb_trans = max(1, sender.nb_trans_asked)
         sender.owes.clear()
 
     def _margins(
@@ -430,6 +460,8 @@ def _agreed(sender: _Sender) -> None:
     match word:
         case "AT+ADR":
             sender.adr = value == "1"
+        case "AT+RETY":
+            sender.retries = int(value)
         case "AT+CFM":
             sender.confirmed = value == "1"
         case "AT+SEND":

@@ -460,4 +460,12 @@ MUTANTS = (
         ANSWERS,
         says="dntxed of [0-9A-F]+: xtime: expected",
     ),
+    device_fault(
+        "a device repeats nothing",
+        MAC,
+        "for number in range(1, tries.number + 1):",
+        "for number in range(1, 2):",
+        MISSED_WINDOW,
+        says="transmissions of its message: expected",
+    ),
 )

@@ -366,6 +366,32 @@ def test_what_was_asked_in_its_window_is_answered() -> None:
     assert told_to_send(lost).sends(11).found == []
 
 
+def test_what_nobody_answers_is_repeated() -> None:
+    def sent(times: int) -> Told:
+        told = told_to_send(known().types("AT+CFM=1").types("AT+RETY=2"))
+        for _ in range(times):
+            told.sends(10, kind=Kind.CONFIRMED_UP)
+        return told.says("+EVT:SEND_CONFIRMED_FAILED(4)")
+
+    assert sent(3).found == []
+    assert sent(2).found == ["transmissions of its message: expected 3, observed 2"]
+
+
+def test_what_asks_for_no_answer_is_sent_as_often_as_its_network_has_asked() -> None:
+    def granted(times: int) -> Told:
+        told = told_to_send(known().types("AT+ADR=1")).sends(10, adr=True)
+        told = told_to_send(told.answered(f_opts=LINK_ADR_REQ))
+        for _ in range(times):
+            told.sends(11, adr=True, f_opts=b"\x03\x07")
+        return told
+
+    done = "+EVT:TX_DONE"
+    assert granted(2).says(done).found == []
+    assert granted(1).says(done).found == ["transmissions of its message: expected 2, observed 1"]
+    assert granted(1).says("").answered().says(done).found == []
+    assert Told().sends(10).says(done).found == []
+
+
 def test_what_a_device_owed_may_have_gone_with_a_frame_that_nobody_heard() -> None:
     assert Told().sends(10).hears(CONFIRMED, f_opts=LINK_ADR_REQ).sends(12).found == []
     asked = Told().sends(10).types("AT+LINKCHECK=1")
