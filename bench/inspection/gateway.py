@@ -31,6 +31,8 @@ Strength = Callable[[int, str, int], tuple[int, float] | None]
 _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
 _TOLD_WITHIN_US = 100_000
+_LOUD_DBM = -100
+"""How strong a frame is that a device sent with as much power as stations have at least."""
 
 
 def unknown(transmission: int, receiver: str, antenna: int) -> None:
@@ -49,6 +51,7 @@ class Gateways:
     time: StationTime = field(default_factory=StationTime)
     strength: Strength = unknown
     _sent: dict[bytes, list[Event]] = field(default_factory=dict)
+    _newest: dict[str, Event] = field(default_factory=dict)
     _on_air: set[bytes] = field(default_factory=set)
     _told_of: set[tuple[str, int]] = field(default_factory=set)
     _lost_by: set[tuple[str, int]] = field(default_factory=set)
@@ -88,12 +91,16 @@ class Gateways:
                 self._on_air.add(phy)
                 if event.get("genuine") and phy:
                     self._sent.setdefault(phy, []).append(event)
+                    self._newest[event.get("dev_eui", "")] = event
             case "radio.transmit" if "dr" in event:
                 if event["airtime_us"] > _SEEN_US:
                     self._unreported[event["sender"]].append(event)
                 self._found += self.orders.on_air(event)
+                self._newest[event["sender"]] = event
             case "radio.lost":
                 self._lost_by.add((event["receiver"], event["transmission"]))
+                if event.get("cause") == "faded":
+                    self._found += self._faded(event)
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
             case "fault.begin" if (event["seam"], event["fault"]) == ("air", "replay"):
@@ -110,6 +117,21 @@ class Gateways:
                 self._ended_servers.discard(event["lns"])
                 for station in self._away_us:
                     self._may_come_us[station] = event["t_us"]
+
+    def _faded(self, event: Event) -> Iterator[Found]:
+        """What is between two radios is the same both ways: who hears a device well is heard."""
+        asked = self._newest.get(event["receiver"], {})
+        for station, sent in self._newest.items():
+            if sent.get("transmission") != event["transmission"] or "transmission" not in asked:
+                continue
+            heard = self.strength(asked["transmission"], station, 0)
+            if sent["direction"] == "down" and heard is not None and heard[0] >= _LOUD_DBM:
+                check = Scrutiny(
+                    rule="a station serves", of=f"downlink of {station} on the air",
+                    t_us=sent["t_us"], station=station,
+                )  # fmt: skip
+                due = f"as the uplink was, which came with {heard[0]} dBm"
+                yield check.wrong("strength", due, "too weak for its device")
 
     def _lost(self, event: Event, *, is_there: bool = False) -> None:
         """It has no link; `is_there`: it has come, and nobody took it."""

@@ -468,4 +468,12 @@ MUTANTS = (
         MISSED_WINDOW,
         says="transmissions of its message: expected",
     ),
+    station_fault(
+        "a station sends with a millionth of its power",
+        STATION,
+        "            power_dbm=power_dbm,\n            start_us",
+        "            power_dbm=power_dbm - 60,\n            start_us",
+        ANSWERS,
+        says="strength: expected as the uplink was",
+    ),
 )

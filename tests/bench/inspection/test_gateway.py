@@ -233,3 +233,14 @@ def test_what_it_tells_was_on_the_air() -> None:
     replayed = {"seam": "air", "fault": "replay", "detail": {"phy": told[0].rpartition(" ")[2]}}
     assert told_of((1, "fault.begin", replayed), (2, "station.text", other)) == []
     assert told_of((2, "station.text", other | {"origin": "injected"})) == []
+
+
+def test_whoever_hears_a_device_well_is_heard() -> None:
+    asked = (1, "radio.transmit", PLACES | {"dev_eui": "alpha"})
+    answer = (1, "radio.transmit", on_air() | {"transmission": 8})
+    faded = (1, "radio.lost", {"receiver": "alpha", "transmission": 8, "cause": "faded"})
+    weak = "downlink of west on the air: strength: expected as the uplink was, which came with"
+    assert f"{weak} -80 dBm, observed too weak for its device" in told_of(asked, answer, faded)
+    cut = (1, "radio.lost", faded[2] | {"cause": "cut"})
+    for others in ((asked, answer, cut), (answer, faded), (asked, faded)):
+        assert not any("strength" in one for one in told_of(*others))
