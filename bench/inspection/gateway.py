@@ -6,7 +6,7 @@ Station, `updf`, `jreq`, `getxtime` and the layout of `xtime`; two crystals diff
 at most.
 """
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -56,6 +56,7 @@ class Gateways:
     _told_of: set[tuple[str, int]] = field(default_factory=set)
     _lost_by: set[tuple[str, int]] = field(default_factory=set)
     _asked_us: dict[str, int] = field(default_factory=dict)
+    _asked: Counter[str] = field(default_factory=Counter)
     _unreported: dict[str, deque[Event]] = field(default_factory=lambda: defaultdict(deque))
     _diids: set[tuple[str, int]] = field(default_factory=set)
     _told: dict[str, set[tuple[bytes, int, int]]] = field(default_factory=dict)
@@ -149,6 +150,7 @@ class Gateways:
         msgtype = fields.get("msgtype")
         if event["direction"] == "down" and msgtype == "getxtime":
             self._asked_us.setdefault(station, event["t_us"])
+            self._asked[station] += 1
         elif msgtype in ("getxtime", "router_config", "version"):
             self._asked_us.pop(station, None)
         if msgtype == "version":
@@ -164,6 +166,10 @@ class Gateways:
             rule="a station serves", of=f"{msgtype} of {station}", t_us=event["t_us"],
             station=station,
         )  # fmt: skip
+        if msgtype == "getxtime":
+            self._asked[station] -= 1
+            if self._asked[station] < 0:
+                self._found.append(check.wrong("times", "one for each question", "one more"))
         self._found += self._frame(event, check)
         self._found += self.time.told(station, fields, event["t_us"], check)
         if msgtype == "dntxed":

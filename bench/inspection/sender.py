@@ -321,6 +321,8 @@ class Senders:
         sender.latest, sender.phy, sender.crafted = place, event["phy"], 0
         sender.tries, sender.was_handed = 1, False
         sender.may_begin, sender.message, sender.to_hear = False, None, None
+        if self.are_known:
+            yield from self._as_it_may(frame, event, check)
         self._asks_for_life(sender, event)
         yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
 
@@ -355,6 +357,15 @@ class Senders:
                 due = [session.f_cnt_up + 1, *due[: sender.may_begin]]
         if not any(least <= f_cnt <= least + sender.crafted for least in due):
             yield check.wrong("FCnt", " or ".join(map(str, due)), f_cnt)
+
+    def _as_it_may(self, frame: DataFrame, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """A frame is on a channel that its device has, and says nothing of beacons (class B)."""
+        more_hz = self._devices[event["dev_eui"]].more_channels_hz
+        known_hz = {channel.freq_hz for channel in self._plan.default_channels} | set(more_hz)
+        freq_hz = event.get("freq_hz")
+        if freq_hz is not None and freq_hz not in known_hz:
+            yield check.wrong("frequency", "one of its channels", freq_hz)
+        yield from check.same("class B", False, frame.bit_4)
 
     def _asks_for_life(self, sender: _Sender, event: Event) -> None:
         """LoRaWAN 1.0.3, 4.3.1.1: at its lowest data rate nobody asks; 1.0.4: whoever likes."""

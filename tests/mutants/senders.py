@@ -461,11 +461,11 @@ MUTANTS = (
         says="dntxed of [0-9A-F]+: xtime: expected",
     ),
     device_fault(
-        "a device repeats nothing",
+        "a device grants repetitions and makes none",
         MAC,
-        "for number in range(1, tries.number + 1):",
-        "for number in range(1, 2):",
-        MISSED_WINDOW,
+        "settings.dr, settings.nb_trans = dr, max(last.nb_trans, 1)",
+        "settings.dr = dr",
+        MAC_COMMANDS,
         says="transmissions of its message: expected",
     ),
     station_fault(
@@ -473,7 +473,24 @@ MUTANTS = (
         STATION,
         "            power_dbm=power_dbm,\n            start_us",
         "            power_dbm=power_dbm - 60,\n            start_us",
-        ANSWERS,
+        MISSED_WINDOW,
         says="strength: expected as the uplink was",
+    ),
+    device_fault(
+        "a device says that it listens to beacons",
+        SESSION,
+        "            bit_6=asks,\n            ack=ack,",
+        "            bit_6=asks,\n            bit_4=True,\n            ack=ack,",
+        MISSED_WINDOW,
+        says="class B: expected no, observed yes",
+    ),
+    station_fault(
+        "a station answers a question twice",
+        STATION,
+        "        xtime = self.clock.tell(now_us())\n",
+        "        xtime = self.clock.tell(now_us())\n"
+        "        self._say(wire.clocks_told(xtime, mux_time=0.0, up_us=now_us(), utc_us=0))\n",
+        MISSED_WINDOW,
+        says="times: expected one for each question",
     ),
 )

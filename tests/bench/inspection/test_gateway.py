@@ -152,6 +152,8 @@ def test_it_answers_what_its_server_asks() -> None:
     )
     assert unsaid(asked, until_s=3) == wrong
     assert unsaid(asked, says(1, "up", "getxtime"), until_s=3) == ""
+    twice = "getxtime of west: times: expected one for each question, observed one more"
+    assert unsaid(asked, *[says(1, "up", "getxtime")] * 2, until_s=3) == twice
     assert unsaid(asked, says(2, "down", "router_config"), until_s=9) == ""
     assert unsaid(asked, (1, "station.link", {"event": "refused"}), until_s=3) == ""
 

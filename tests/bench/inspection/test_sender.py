@@ -88,12 +88,15 @@ class Told:
         adr: bool = False,
         adr_ack_req: bool = False,
         dr: int = 5,
+        freq_hz: int = 868_300_000,
+        class_b: bool = False,
     ) -> "Told":
         phy = data_frame(
             kind, DEV_ADDR, keys, f_cnt, f_port=port, payload=b"21.5 C",
-            f_opts=f_opts, ack=ack, adr=adr, bit_6=adr_ack_req,
+            f_opts=f_opts, ack=ack, adr=adr, bit_6=adr_ack_req, bit_4=class_b,
         )  # fmt: skip
-        return self._transmits(phy, f_cnt=f_cnt, session=session, origin=origin, dr=dr)
+        facts = {"f_cnt": f_cnt, "session": session, "origin": origin, "freq_hz": freq_hz}
+        return self._transmits(phy, dr=dr, **facts)
 
     def joins(
         self, dev_nonce: int = 1, *, key: bytes = bytes(16), join_eui: str = "0" * 16
@@ -341,6 +344,14 @@ def test_an_answer_is_given_as_often_as_it_was_asked_for() -> None:
     twice = ["answers to LINK_ADR: expected 1 in all, observed 2"]
     assert asked().sends(10, f_opts=b"\x03\x07" * 2).found == twice
     assert asked().sends(10, f_opts=b"\x03\x07").sends(11, f_opts=b"\x03\x07").found == twice
+
+
+def test_it_sends_on_its_channels_and_as_class_a() -> None:
+    beside = "frequency: expected one of its channels, observed 868400000"
+    assert told_to_send(known()).sends(10, freq_hz=868_400_000).found == [beside]
+    beacons = "class B: expected no, observed yes"
+    assert told_to_send(known()).sends(10, class_b=True).found == [beacons]
+    assert Told().sends(10, freq_hz=868_400_000, class_b=True).found == []
 
 
 def test_what_is_in_its_window_is_heard() -> None:
