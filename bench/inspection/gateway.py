@@ -17,6 +17,7 @@ from bench.inspection.station_time import APART_US, StationTime
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, json_of, uplink_of
+from bench.virtual.lorawan.air_interface import Lora
 
 TOLD_LATE_US = 500_000
 """How long after its end a frame is told so late that nobody can answer it."""
@@ -31,6 +32,7 @@ Strength = Callable[[int, str, int], tuple[int, float] | None]
 _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
 _TOLD_WITHIN_US = 100_000
+_HEARD_BW_HZ = 125_000
 _LOUD_DBM = -100
 """How strong a frame is that a device sent with as much power as stations have at least."""
 
@@ -102,6 +104,8 @@ class Gateways:
                 self._lost_by.add((event["receiver"], event["transmission"]))
                 if event.get("cause") == "faded":
                     self._found += self._faded(event)
+                elif event.get("cause") == "not tuned":
+                    self._found += self._deaf(event)
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
             case "fault.begin" if (event["seam"], event["fault"]) == ("air", "replay"):
@@ -133,6 +137,19 @@ class Gateways:
                 )  # fmt: skip
                 due = f"as the uplink was, which came with {heard[0]} dBm"
                 yield check.wrong("strength", due, "too weak for its device")
+
+    def _deaf(self, event: Event) -> Iterator[Found]:
+        """It was given every channel of its region that hears several data rates."""
+        plan, number = self.orders.plan, event["transmission"]
+        for sent in self._newest.values():
+            if sent.get("transmission") == number and sent.get("freq_hz") in plan.heard_hz:
+                modulated = plan.data_rates[sent["dr"]]
+                if isinstance(modulated, Lora) and modulated.bw_hz == _HEARD_BW_HZ:
+                    check = Scrutiny(
+                        rule="a station serves", of=f"{event['receiver']}", t_us=event["t_us"],
+                        station=event["receiver"],
+                    )  # fmt: skip
+                    yield check.wrong("channels", f"one on {sent['freq_hz']}", None)
 
     def _lost(self, event: Event, *, is_there: bool = False) -> None:
         """It has no link; `is_there`: it has come, and nobody took it."""

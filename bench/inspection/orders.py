@@ -121,14 +121,15 @@ class Orders:
             due = " or ".join(f"DR{dr} on {hz}" for dr, hz in windows)
             yield check.wrong("data rate and frequency", due, f"DR{channel[0]} on {channel[1]}")
             return
-        late = late_us(event, windows)
+        late, free = late_us(event, windows), self._free(order, event["sender"])
+        if late is None and order.asked_us is not None and free and free[0] < event["t_us"]:
+            yield check.wrong("time", "at once", f"{event['t_us'] - order.handed_us} us later")
         if late is None:
             return
         if abs(late) > ON_TIME_US:
             yield check.wrong("time", "when its window opens", f"{late} us after that")
             return
-        before = [at_us for at_us in self._free(order, event["sender"]) if at_us < event["t_us"]]
-        if order.asked_us is not None and before and before[0] < event["t_us"] - ON_TIME_US:
+        if order.asked_us is not None and free and free[0] < event["t_us"] - ON_TIME_US:
             yield check.wrong("window", "RX1, which was ahead and free", "RX2")
 
     def unsent(self, end_us: int) -> Iterator[tuple[str, int, int]]:

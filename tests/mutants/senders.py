@@ -493,4 +493,20 @@ MUTANTS = (
         MISSED_WINDOW,
         says="times: expected one for each question",
     ),
+    station_fault(
+        "a station is deaf on a channel that it was given",
+        STATION,
+        "            found.add((freq_hz, modulated))",
+        "            found.add((freq_hz + 100_000 * (freq_hz == 868_500_000), modulated))",
+        MISSED_WINDOW,
+        says="channels: expected one on 868500000",
+    ),
+    station_fault(
+        "a station sends a second late what is to be sent at once",
+        CLOCK,
+        "asap_us = now_us() + AIM_GAP_US\n            job = self",
+        "asap_us = now_us() + AIM_GAP_US + 1_000_000\n            job = self",
+        ANSWERS,
+        says="time: expected at once",
+    ),
 )

@@ -246,3 +246,13 @@ def test_whoever_hears_a_device_well_is_heard() -> None:
     cut = (1, "radio.lost", faded[2] | {"cause": "cut"})
     for others in ((asked, answer, cut), (answer, faded), (asked, faded)):
         assert not any("strength" in one for one in told_of(*others))
+
+
+@pytest.mark.parametrize(("freq_hz", "dr", "deaf"), [
+    (868_100_000, 5, True), (868_100_000, 6, False), (868_800_000, 5, False),
+])  # fmt: skip
+def test_it_hears_on_the_channels_of_its_region(freq_hz: int, dr: int, deaf: bool) -> None:
+    sent = (1, "radio.transmit", PLACES | {"dev_eui": "alpha", "freq_hz": freq_hz, "dr": dr})
+    lost = (1, "radio.lost", {"receiver": "west", "transmission": 7, "cause": "not tuned"})
+    wrong = ["west: channels: expected one on 868100000, observed none"]
+    assert told_of(sent, lost) == wrong * deaf

@@ -82,6 +82,13 @@ def test_what_is_for_class_c_goes_at_once() -> None:
     orders = handed(rx1_us=None)
     assert sends(orders, 20_000, RX2) == []
     assert unsent(orders) == []
+    late = ["time: expected at once, observed 1000000 us later"]
+    assert sends(handed(rx1_us=None), 1_000_000, RX2) == late
+    assert sends(handed(rx1_us=None, asked_us=None), 1_000_000, RX2) == []
+    orders = handed(rx1_us=None)
+    orders.hand_over({"station": "west", "t_us": 0}, LATER, {RX2: ()}, None)
+    assert sends(orders, 10_000, RX2, LATER["pdu"]) == []
+    assert sends(orders, 120_000, RX2) == []  # the antenna was taken
     elsewhere = "data rate and frequency: expected DR5 on 868100000 or DR0 on 869525000"
     assert sends(handed(rx1_us=None), 20_000, (0, 869_725_000)) == [
         f"{elsewhere}, observed DR0 on 869725000"
