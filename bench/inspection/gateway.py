@@ -109,7 +109,7 @@ class Gateways:
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
             case "fault.begin" if (event["seam"], event["fault"]) == ("air", "replay"):
-                self._on_air.add(bytes.fromhex(event["detail"]["phy"]))
+                self._on_air.add(bytes.fromhex(event["detail"].get("phy", "")))
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
                 self._cut.add(event["station"])
                 self._lost(event)

@@ -234,6 +234,8 @@ def test_what_it_tells_was_on_the_air() -> None:
     ]
     replayed = {"seam": "air", "fault": "replay", "detail": {"phy": told[0].rpartition(" ")[2]}}
     assert told_of((1, "fault.begin", replayed), (2, "station.text", other)) == []
+    by_radio = {**replayed, "detail": {"radio": "second"}}
+    assert told_of((1, "fault.begin", by_radio), (2, "station.text", other)) == told
     assert told_of((2, "station.text", other | {"origin": "injected"})) == []
 
 
