@@ -409,6 +409,29 @@ async def test_what_a_consumer_has_no_room_for_is_brought_again(rig):
         rig.expect_ignored(message, by="sequence", times=0)
 
 
+@pytest.mark.requires("small inbox", "QoS 0")
+@pytest.mark.fault("consumer", "disk full")
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_a_consumer_begins_again_while_it_holds_all_it_may(rig, restarts):
+    """What it has not acknowledged is brought once more, and each has one effect."""
+    rig.keep_on_disk()
+    rig.consumer(waiting_max=205)
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    rig.cut_store("application")
+    held = [await rig.inject(rig.alpha, number=n, qos=0) for n in range(2, 206)]
+    messages += [await rig.inject(rig.charlie, number=1), await rig.inject(rig.alpha, number=300)]
+    await rig.wait(seconds(3))
+    messages.append(await rig.inject(rig.charlie, number=2))
+    await rig.restore_store("application")
+    if restarts:
+        await rig.kill_consumer()
+        await rig.start_consumer()
+    await rig.wait(seconds(20))
+    for message in messages if restarts else (*messages, *held):
+        rig.expect_effects(message)
+
+
 @pytest.mark.fault("consumer", "disk full")
 async def test_a_file_that_takes_nothing_loses_no_message_of_an_inbox(rig):
     """Its disk is full for a while: what came meanwhile has its effect then, in order."""

@@ -4,6 +4,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes
 from bench.verdict.expectation import Table
+from bench.virtual.stacks import LORAMAC_44
 from scenarios.words import AGAIN, FIRST
 
 ANSWERED = Table("""
@@ -162,6 +163,15 @@ async def test_the_status_of_a_device_is_asked_for_once_in_a_while(rig, strategy
         rig.expect(uplink, expected, **{role: "west"})
         await rig.wait(minutes(30))
     rig.expect_status(delta, times=2)
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_device_of_an_older_version_asks_for_nothing_at_its_lowest_data_rate(rig):
+    """LoRaWAN 1.0.3, 4.3.1.1: nothing can be done about its range then, and nobody answers."""
+    slow = rig.provision("slow", stack=LORAMAC_44, lorawan="1.0.3", dr=0, adr=True)
+    rig.only("west")
+    for _ in range(66):
+        rig.expect(await slow.send(), FIRST, first="west")
 
 
 @pytest.mark.requires("virtual time")

@@ -36,8 +36,10 @@ from bench.night.record import (
     ExitCode,
     exit_code_of,
     in_words,
+    manifest_of,
     read_left_out,
     read_verdicts,
+    share_max_of,
     totals,
 )
 from bench.verdict.case import Result
@@ -120,7 +122,8 @@ class Ran:
         """BENCH_ERROR where the captures know nothing of a test that failed, or are not whole."""
         if self.interrupted:
             return ExitCode.INTERRUPTED
-        code = exit_code_of(self.verdicts, whole=self.books.whole)
+        share_max = share_max_of(manifest_of(self.folder).get("inventory"))
+        code = exit_code_of(self.verdicts, whole=self.books.whole, share_max=share_max)
         hidden = self.failed > 0 and code in (ExitCode.PASSED, ExitCode.REPEATED)
         return ExitCode.BENCH_ERROR if hidden else code
 

@@ -13,7 +13,7 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
 from bench.inspection.outcome import Claims, claimed
-from bench.inspection.requests import Requests
+from bench.inspection.requests import OF_LINKS, Requests
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import eui_of, is_reception, json_of, reception_in
 from bench.virtual.lorawan.air_interface import read_data
@@ -34,8 +34,6 @@ _ASKED_WITHIN_US = 3_000_000
 """How soon a server asks for a clock that it does not know."""
 _TOLD_AFTER_US = 500_000
 """How long after a report that passed its tap a server has told of it."""
-OF_LINKS = frozenset({"cut", "half open"})
-"""The faults that part a station from its server."""
 _IN_VAIN_MAX = 5
 """How often a server may ask for one that it has just been shown: question and answer may cross."""
 Key = tuple[str, int]

@@ -111,11 +111,13 @@ class KnownDevice:
     dev_eui: str
     app_key: bytes = field(repr=False)
     sessions: list[Session]
+    join_eui: str | None = None
     server: str | None = None
     is_class_c: bool = False
     adr: bool = False
     first_f_cnt: int = 1
     counts_dev_nonces: bool = False
+    asks_at_lowest_dr: bool = True
     """How it is set at first, and how its stack counts; a board of a lab may have another one."""
     nb_trans: int = 1
     counts_join_nonces: bool = False

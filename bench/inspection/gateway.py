@@ -6,79 +6,60 @@ Station, `updf`, `jreq`, `getxtime` and the layout of `xtime`; two crystals diff
 at most.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import RX2_AFTER_RX1_US
+from bench.inspection.orders import Orders, Windows
+from bench.inspection.station_time import APART_US, StationTime
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, json_of
-
-# | 0 | unit 7 | session 8 | microseconds 48 |
-_END = 1 << 48
-_PER_MILLION = 100
-_APART_US = {"simulated": 1_000, "emulated": 50_000}
-"""How far the clocks of a station and of the air may seem apart on rigs that know the air's."""
-
+from bench.verdict.wire import Uplink, json_of, uplink_of
+from bench.virtual.lorawan.air_interface import Lora
 
 TOLD_LATE_US = 500_000
 """How long after its end a frame is told so late that nobody can answer it."""
 _ANSWERS_WITHIN_US = 1_000_000
 _COMES_WITHIN_US = 17_000_000, 62_000_000
 """How long a station waits at most after it was lost, and after it found no server for long."""
-_REPORTED_WITHIN_US = 1_000_000
+REPORTED_WITHIN_US = 1_000_000
+"""How long after its begin a station has told of a downlink at most. It looks after 5 ms (Basics
+Station, s2e.c: TXCHECK_FUDGE), the rest is the way to the tap."""
 Strength = Callable[[int, str, int], tuple[int, float] | None]
-"""RSSI (dBm) and SNR (dB) of a transmission at a station and antenna, where the air knows them."""
-
-
-Windows = Mapping[tuple[int, int], Sequence[int]]
-"""When windows open (µs) in which a downlink may be sent, by data rate and frequency."""
+"""RSSI (dBm) and SNR (dB) of a transmission at a receiver's antenna, where the air knows them."""
 _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
-ON_TIME_US = 1_000
-"""How far from the opening of its window a downlink may begin: every device hears it then."""
 _TOLD_WITHIN_US = 100_000
+_HEARD_BW_HZ = 125_000
+_LOUD_DBM = -100
+"""How strong a frame is that a device sent with as much power as stations have at least."""
 
 
-def windows_of(told: Mapping[str, Any], rx1_us: int | None) -> Windows:
-    """The windows that an answer names, whose RX1 opens then; none where nobody knows when."""
-    windows: dict[tuple[int, int], tuple[int, ...]] = {}
-    if rx1_us is None or "xtime" not in told:
-        return windows
-    for n, opens_us in {1: rx1_us, 2: rx1_us + RX2_AFTER_RX1_US}.items():
-        if f"RX{n}DR" in told:
-            where = told[f"RX{n}DR"], told[f"RX{n}Freq"]
-            windows[where] = (*windows.get(where, ()), opens_us)
-    return windows
-
-
-def late_us(sent: Event, windows: Windows) -> int | None:
-    """How late a downlink is for the nearest of its windows; None where it can be in none."""
-    opens_us = windows.get((sent["dr"], sent["freq_hz"]), ())
-    return min((sent["t_us"] - at_us for at_us in opens_us), key=abs, default=None)
-
-
-def unknown(transmission: int, station: str, antenna: int) -> None:
+def unknown(transmission: int, receiver: str, antenna: int) -> None:
     """The air of a lab tells nobody how strong anything is."""
 
 
 @dataclass(slots=True)
 class Gateways:
-    """Remembers of each station which of its clocks showed what when a frame ended.
+    """Remembers of each station what it was handed, and what its clocks showed.
 
     And on virtual time since when (µs) who was asked and has not answered, is away, or has sent
     something and told nobody.
     """
 
-    rig: str = ""
+    orders: Orders
+    time: StationTime = field(default_factory=StationTime)
     strength: Strength = unknown
-    _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    _sent: dict[bytes, list[Event]] = field(default_factory=dict)
+    _newest: dict[str, Event] = field(default_factory=dict)
+    _on_air: set[bytes] = field(default_factory=set)
+    _told_of: set[tuple[str, int]] = field(default_factory=set)
+    _lost_by: set[tuple[str, int]] = field(default_factory=set)
     _asked_us: dict[str, int] = field(default_factory=dict)
-    _sent_us: dict[str, deque[int]] = field(default_factory=lambda: defaultdict(deque))
-    _orders: dict[tuple[str, str], Windows] = field(default_factory=dict)
+    _asked: Counter[str] = field(default_factory=Counter)
+    _unreported: dict[str, deque[Event]] = field(default_factory=lambda: defaultdict(deque))
     _diids: set[tuple[str, int]] = field(default_factory=set)
     _told: dict[str, set[tuple[bytes, int, int]]] = field(default_factory=dict)
     _linked_us: dict[str, int] = field(default_factory=dict)
@@ -88,42 +69,47 @@ class Gateways:
     _cut: set[str] = field(default_factory=set)
     _ended_servers: set[str] = field(default_factory=set)
 
-    def handed_over(self, station: str, diid: int, pdu: str, windows: Windows) -> None:
-        """A station was handed a downlink; `windows`: those that it names, where they are known."""
-        self._orders[station, pdu.upper()] = windows
-        self._diids.add((station, diid))
+    @property
+    def rig(self) -> str:
+        return self.time.rig
 
-    def _on_air(self, event: Event) -> Iterator[Found]:
-        """A station sends what it was handed, and when and how that says."""
-        station = event["sender"]
-        check = Scrutiny(
-            rule="a station serves", of=f"downlink of {station} on the air", t_us=event["t_us"],
-            station=station,
-        )  # fmt: skip
-        windows = self._orders.get((station, event["phy"].upper()))
-        if windows is None:
-            yield check.wrong("octets", "some that it was handed", event["phy"])
-        if not windows:  # it was to be sent at once, or nobody knows when
-            return
-        late = late_us(event, windows)
-        if late is None:
-            due = " or ".join(f"DR{dr} on {hz}" for dr, hz in windows)
-            sent = f"DR{event['dr']} on {event['freq_hz']}"
-            yield check.wrong("data rate and frequency", due, sent)
-        elif abs(late) > ON_TIME_US:
-            yield check.wrong("time", "when its window opens", f"{late} us after that")
+    def handed_over(
+        self, event: Event, told: Mapping[str, Any], windows: Windows, asked_us: int | None
+    ) -> None:
+        """A station was handed a downlink; `windows`: those that it names, if they are known.
+
+        `asked_us`: when it ended what this answers, or this itself if it is to be sent at once;
+        None where nobody knows whether a station could send it.
+        """
+        self.orders.hand_over(event, told, windows, asked_us)
+        self._diids.add((event["station"], told["diid"]))
 
     def take(self, event: Event) -> None:
         """Read the next event; any kind."""
         match event["kind"]:
             case "station.text" if event.get("origin") != "injected":
                 self._text(event)
-            case "radio.transmit" if event["direction"] == "down" and "dr" in event:
+            case "radio.transmit" if event["direction"] == "up":
+                phy = bytes.fromhex(event.get("phy", ""))
+                self._on_air.add(phy)
+                if event.get("genuine") and phy:
+                    self._sent.setdefault(phy, []).append(event)
+                    self._newest[event.get("dev_eui", "")] = event
+            case "radio.transmit" if "dr" in event:
                 if event["airtime_us"] > _SEEN_US:
-                    self._sent_us[event["sender"]].append(event["t_us"])
-                self._found += self._on_air(event)
+                    self._unreported[event["sender"]].append(event)
+                self._found += self.orders.on_air(event)
+                self._newest[event["sender"]] = event
+            case "radio.lost":
+                self._lost_by.add((event["receiver"], event["transmission"]))
+                if event.get("cause") == "faded":
+                    self._found += self._faded(event)
+                elif event.get("cause") == "not tuned":
+                    self._found += self._deaf(event)
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
+            case "fault.begin" if (event["seam"], event["fault"]) == ("air", "replay"):
+                self._on_air.add(bytes.fromhex(event["detail"].get("phy", "")))
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
                 self._cut.add(event["station"])
                 self._lost(event)
@@ -137,12 +123,41 @@ class Gateways:
                 for station in self._away_us:
                     self._may_come_us[station] = event["t_us"]
 
+    def _faded(self, event: Event) -> Iterator[Found]:
+        """What is between two radios is the same both ways: who hears a device well is heard."""
+        asked = self._newest.get(event["receiver"], {})
+        for station, sent in self._newest.items():
+            if sent.get("transmission") != event["transmission"] or "transmission" not in asked:
+                continue
+            heard = self.strength(asked["transmission"], station, 0)
+            if sent["direction"] == "down" and heard is not None and heard[0] >= _LOUD_DBM:
+                check = Scrutiny(
+                    rule="a station serves", of=f"downlink of {station} on the air",
+                    t_us=sent["t_us"], station=station,
+                )  # fmt: skip
+                due = f"as the uplink was, which came with {heard[0]} dBm"
+                yield check.wrong("strength", due, "too weak for its device")
+
+    def _deaf(self, event: Event) -> Iterator[Found]:
+        """It was given every channel of its region that hears several data rates."""
+        plan, number = self.orders.plan, event["transmission"]
+        for sent in self._newest.values():
+            if sent.get("transmission") == number and sent.get("freq_hz") in plan.heard_hz:
+                modulated = plan.data_rates[sent["dr"]]
+                if isinstance(modulated, Lora) and modulated.bw_hz == _HEARD_BW_HZ:
+                    check = Scrutiny(
+                        rule="a station serves", of=f"{event['receiver']}", t_us=event["t_us"],
+                        station=event["receiver"],
+                    )  # fmt: skip
+                    yield check.wrong("channels", f"one on {sent['freq_hz']}", None)
+
     def _lost(self, event: Event, *, is_there: bool = False) -> None:
         """It has no link; `is_there`: it has come, and nobody took it."""
         station = event["station"]
         self._linked_us[station] = event["t_us"]
+        self.orders.disturb(station, event["t_us"])
         self._asked_us.pop(station, None)
-        self._sent_us.pop(station, None)
+        self._unreported.pop(station, None)
         self._away_us.pop(station, None)
         if not is_there:
             self._away_us[station] = self._may_come_us[station] = event["t_us"]
@@ -152,56 +167,127 @@ class Gateways:
         msgtype = fields.get("msgtype")
         if event["direction"] == "down" and msgtype == "getxtime":
             self._asked_us.setdefault(station, event["t_us"])
+            self._asked[station] += 1
         elif msgtype in ("getxtime", "router_config", "version"):
             self._asked_us.pop(station, None)
         if msgtype == "version":
-            self._sent_us.pop(station, None)
+            self._unreported.pop(station, None)
             self._linked_us[station] = event["t_us"]
-        elif msgtype == "dntxed":
-            self._found += self._reports(event, fields.get("diid", fields.get("seqno")))
-        if event["direction"] == "up" and not event.get("dropped"):
+        if msgtype in ("router_config", "version"):
+            self.orders.disturb(station, event["t_us"])
+        if event["direction"] == "down":
+            if msgtype == "router_config":
+                self.time.configured(station, event["t_us"])
+            return
+        check = Scrutiny(
+            rule="a station serves", of=f"{msgtype} of {station}", t_us=event["t_us"],
+            station=station,
+        )  # fmt: skip
+        if msgtype == "getxtime":
+            self._asked[station] -= 1
+            if self._asked[station] < 0:
+                self._found.append(check.wrong("times", "one for each question", "one more"))
+        self._found += self._frame(event, check)
+        self._found += self.time.told(station, fields, event["t_us"], check)
+        if msgtype == "dntxed":
+            self._found += self._reports(station, fields, check)
+        if not event.get("dropped"):
             self._away_us.pop(station, None)
 
-    def _reports(self, event: Event, diid: object) -> Iterator[Found]:
-        station = event["station"]
-        if self._sent_us[station]:
-            self._sent_us[station].popleft()
-        if not isinstance(diid, int) or (station, diid) not in self._diids:
-            check = Scrutiny(
-                rule="a station serves", of=f"dntxed of {station}", t_us=event["t_us"],
-                station=station,
-            )  # fmt: skip
-            yield check.wrong("diid", "one that it was handed", diid)
+    def _frame(self, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """A frame that a station tells of was on the air."""
+        uplink = uplink_of(event["station"], event["t_us"], event.get("held_us", 0), event["text"])
+        sent = None if uplink is None else self.transmission_of(uplink)
+        if sent is not None:
+            self._told_of.add((event["station"], sent.get("transmission", 0)))
+        elif uplink is not None and uplink.phy not in self._on_air:
+            yield check.wrong("octets", "some that were on the air", uplink.phy)
 
-    def unsaid(self, end_us: int, name_of: Callable[[str], str]) -> Iterator[Found]:
-        """What stations owe when a case is over; `name_of`: their names for people."""
+    def _untold(self, stations: Iterable[str], end_us: int) -> Iterator[tuple[str, Event]]:
+        """What the air has given to stations, and they have not told, though nothing kept them."""
+        for sent in (one for each in self._sent.values() for one in each if "dr" in one):
+            ended_us = sent["t_us"] + sent["airtime_us"]
+            for station in stations if end_us - ended_us > _TOLD_WITHIN_US else ():
+                number = sent["transmission"]
+                was_given = self.strength(number, station, 0) is not None
+                if not was_given or (station, number) in self._told_of | self._lost_by:
+                    continue
+                if not self.orders.is_disturbed(station, ended_us, end_us):
+                    yield station, sent
+
+    def _reports(self, station: str, fields: Mapping[str, Any], check: Scrutiny) -> Iterator[Found]:
+        diid, xtime = fields.get("diid", fields.get("seqno")), fields.get("xtime")
+        if not isinstance(diid, int) or (station, diid) not in self._diids:
+            yield check.wrong("diid", "one that it was handed", diid)
+        if not self._unreported[station]:
+            return
+        sent = self._unreported[station].popleft()
+        yield from check.same("DR", sent["dr"], fields.get("DR"))
+        yield from check.same("Freq", sent["freq_hz"], fields.get("Freq"))
+        if isinstance(xtime, int):
+            yield from self.time.sent(station, xtime, sent["t_us"], check)
+
+    def unsaid(self, end_us: int, names: Mapping[str, str]) -> Iterator[Found]:
+        """What stations owe when a case is over; `names`: what people call them."""
         if self.rig != "simulated":
             return
         for found in self._found:
             yield replace(found, owner=Owner.GATEWAY)
+        for station, t_us, what in self._owed(end_us, names):
+            yield _unsaid(names.get(station, station), station, t_us, what)
+
+    def _owed(self, end_us: int, stations: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+        """What stations had to say or to send and have not, with since when."""
         for station, since_us in self._asked_us.items():
             if end_us - since_us > _ANSWERS_WITHIN_US:
-                yield _unsaid(name_of(station), station, since_us, "answer to getxtime")
-        for station, sent_us in self._sent_us.items():
-            if sent_us and end_us - sent_us[0] > _REPORTED_WITHIN_US:
-                yield _unsaid(name_of(station), station, sent_us[0], "dntxed of what it has sent")
+                yield station, since_us, "answer to getxtime"
+        for station, unreported in self._unreported.items():
+            if unreported and end_us - unreported[0]["t_us"] > REPORTED_WITHIN_US:
+                yield station, unreported[0]["t_us"], "dntxed of what it has sent"
+        for station, sent in self._untold(stations, end_us) if self.time.alone else ():
+            ended_us = sent["t_us"] + sent["airtime_us"]
+            yield station, ended_us, f"word of {sent['frame_id']}, which it has heard"
+        for station, diid, due_us in self.orders.unsent(end_us) if self.time.alone else ():
+            yield station, due_us, f"downlink {diid} on the air"
         for station, since_us in self._away_us.items():
             may_us = self._may_come_us[station]
             within_us = min(_COMES_WITHIN_US[0] + 2 * (may_us - since_us), _COMES_WITHIN_US[1])
             is_shut_out = station in self._cut or self._ended_servers
             if not is_shut_out and end_us - may_us > within_us:
-                yield _unsaid(name_of(station), station, may_us, "new connection")
+                yield station, may_us, "new connection"
 
     def connected(self, station: str) -> None:
         """It may have begun again, with a clock that starts anew under the same session byte."""
-        self._ended.pop(station, None)
+        self.time.connected(station)
         self._told.pop(station, None)
+
+    def transmission_of(self, uplink: Uplink) -> Event | None:
+        """Which of all transmissions of its octets a station tells of; None for none at all.
+
+        The newest that had begun, and that its clock shows, or its channel where that shows none.
+        """
+        sent = self._sent.get(uplink.phy)
+        if not sent or len(sent) == 1:
+            return sent[0] if sent else None
+        told_us = uplink.t_us - uplink.held_us
+        begun = [one for one in sent if one["t_us"] <= told_us] or sent
+        fitting = [one for one in begun if "dr" not in one or self._may_be(uplink, one)]
+        return (fitting or begun)[-1]
+
+    def _may_be(self, uplink: Uplink, sent: Event) -> bool:
+        ended_us = sent["t_us"] + sent["airtime_us"]
+        passed_us, counted_us = self.time.passed(uplink, ended_us)
+        if counted_us is not None:
+            return abs(counted_us - passed_us) <= self.time.apart_us(passed_us)
+        is_over = ended_us <= uplink.t_us - uplink.held_us
+        return is_over and (sent["dr"], sent["freq_hz"]) == (uplink.dr, uplink.freq_hz)
 
     def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
         """What of a frame is otherwise than it was sent; `sent` is its `radio.transmit`."""
-        if uplink.injected or "dr" not in sent or self.rig not in _APART_US:
+        if uplink.injected or self.rig not in APART_US:
             return  # in a lab a second radio may have sent it again
-        for found in self._wrong(uplink, sent, check):
+        wrong = self._wrong(uplink, sent, check) if "dr" in sent else self.time.said(uplink, check)
+        for found in wrong:
             yield replace(found, owner=Owner.GATEWAY)
 
     def _wrong(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
@@ -214,22 +300,10 @@ class Gateways:
             yield from check.same("rssi", float(-(-strength[0] % 256)), uplink.rssi)
             quarters = (int(4 * strength[1]) + 128) % 256 - 128
             yield from check.same("snr", quarters / 4, uplink.snr)
-        if not uplink.xtime:  # a station without a clock
-            return
-        if self.rig == "simulated":
-            yield from self._promptly(uplink, sent["t_us"] + sent["airtime_us"], check)
-        ended_us, (clock, counter_us) = (
-            sent["t_us"] + sent["airtime_us"],
-            divmod(uplink.xtime, _END),
-        )
-        known = self._ended.setdefault(uplink.station, (clock, counter_us, ended_us))
-        if known[0] != clock:
-            return
-        passed_us = ended_us - known[2]  # before 0 where what was held is told behind a later one
-        counted_us = (counter_us - known[1] + _END // 2) % _END - _END // 2
-        apart_us = _APART_US[self.rig] + abs(passed_us) * _PER_MILLION // 1_000_000
-        if abs(counted_us - passed_us) > apart_us:
-            yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
+        ended_us = sent["t_us"] + sent["airtime_us"]
+        if uplink.xtime and self.rig == "simulated":
+            yield from self._promptly(uplink, ended_us, check)
+        yield from self.time.heard(uplink, ended_us, check)
 
     def _promptly(self, uplink: Uplink, ended_us: int, check: Scrutiny) -> Iterator[Found]:
         """A frame is told once, and at once, unless the link was lost meanwhile."""
@@ -253,8 +327,12 @@ Told = Mapping[tuple[str, int], Sequence[Uplink]]
 """The frames that were told, by station and `xtime`."""
 
 
-def deaf_stations(evidence: Evidence, told: Told, sent: Mapping[bytes, Event]) -> Iterator[Found]:
-    """Stations that made an answer impossible which was due; `sent`: transmissions by octets."""
+SentAs = Callable[[Uplink], Event | None]
+"""The transmission that a station tells of, if there was any."""
+
+
+def deaf_stations(evidence: Evidence, told: Told, sent: SentAs) -> Iterator[Found]:
+    """Stations that made an answer impossible which was due."""
     heard = evidence.heard
     for frame_id, rows in evidence.expected.items():
         for row, reception in zip(rows, heard.get(frame_id, ()), strict=False):
@@ -272,11 +350,11 @@ def deaf_stations(evidence: Evidence, told: Told, sent: Mapping[bytes, Event]) -
                 )  # fmt: skip
 
 
-def _why_deaf(reception: Heard, told: Told, sent: Mapping[bytes, Event]) -> str | None:
+def _why_deaf(reception: Heard, told: Told, sent: SentAs) -> str | None:
     if not reception.xtime:
         return "its clock is not known"
     for uplink in told.get((reception.station, reception.xtime), ()):
-        radio = sent.get(uplink.phy)
+        radio = sent(uplink)
         if uplink.t_us != reception.t_us or radio is None or "airtime_us" not in radio:
             continue
         late_us = int(uplink.t_us - uplink.held_us - radio["t_us"] - radio["airtime_us"])

@@ -8,31 +8,45 @@ itself is the gateway's. Only what a device did with a right one can be its own.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
 from math import inf
 from typing import Any
 
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
-from bench.inspection.accounts import OF_LINKS, Accounts, Told
+from bench.inspection.accounts import Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.gateway import (
+    REPORTED_WITHIN_US,
     TOLD_LATE_US,
     Gateways,
     Strength,
-    Windows,
     deaf_stations,
     unknown,
-    windows_of,
 )
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
+from bench.inspection.orders import AIM_GAP_US, Orders, Windows, over_us, windows_of
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
-from bench.inspection.requests import ClassC, is_quiet
+from bench.inspection.requests import (
+    ClassC,
+    devices_that_miss_a_line,
+    disturbs_links,
+    disturbs_servers,
+    is_quiet,
+)
 from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
-from bench.verdict.expectation import LINK, Evidence, without_signal
+from bench.inspection.station_time import StationTime
+from bench.verdict.expectation import LINK, Evidence
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, eui_of, is_plain, json_of, unreadable_type, uplink_of
+from bench.verdict.wire import (
+    Uplink,
+    eui_of,
+    gps_us,
+    is_plain,
+    json_of,
+    unreadable_type,
+    uplink_of,
+)
 from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 
@@ -40,14 +54,9 @@ STATUS = "upstream.status"
 REQUEST = "application.request"
 """The kind of event that tells what the application wants of a device."""
 _QUIET = frozenset({"timesync", "getxtime"})
-AIM_GAP_US = 20_000
-"""How long before a window a station needs its downlink."""
 _CONFIGURED_US = 5_000_000
-_REPORTED_US = 2_000_000
-"""How long after its last window, or at once, a station has told of a downlink at most."""
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
-_ENDED = frozenset({"kill", "restart"})
 
 
 class Inspector:
@@ -80,7 +89,6 @@ class Inspector:
         self._time = ServerTime(began)
         self._names = names
         self._devices = {device.dev_eui: device for device in devices}
-        self._sent: dict[bytes, Event] = {}
         self._heard: dict[tuple[str, int], list[Uplink]] = {}
         self._messages: dict[tuple[str, str, int], list[Answered]] = {}
         self._diids: dict[tuple[str, int], tuple[str, Found | None, int]] = {}
@@ -95,14 +103,16 @@ class Inspector:
         self._undisturbed = self._is_late = False
         self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
-        self._senders = Senders(self._devices, plan)
-        self._gateways = Gateways(strength=strength)
+        self._senders = Senders(self._devices, plan, strength)
+        gps_began_us = None if began is None else gps_us(began)
+        station_time = StationTime(alone=not has_twins, gps_began_us=gps_began_us)
+        self._gateways = Gateways(Orders(plan), station_time, strength)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
         undisturbed = not any(map(may_lose_counters, events))
-        self._undisturbed = not any(map(_disturbs_servers, events))
+        self._undisturbed = not any(map(disturbs_servers, events))
         self._class_c.is_quiet = is_quiet(events)
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
@@ -114,8 +124,8 @@ class Inspector:
             match event["kind"]:
                 case "application.request":
                     self._wanted(event)
-                case "radio.transmit":
-                    self._transmitted(event)
+                case "radio.transmit" if event["direction"] == "down" and "airtime_us" in event:
+                    self._class_c.on_air(event)
                 case "station.text":
                     self._text(event)
                 case "upstream.published" | "upstream.status":
@@ -132,7 +142,7 @@ class Inspector:
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                 case "case.begin":
-                    self._gateways.rig = event.get("rig", "")
+                    self._gateways.time.rig = event.get("rig", "")
                     self._numbers.begins_at_one = event.get("rig") == "simulated"
                     self._time = replace(self._time, is_simulated=self._numbers.begins_at_one)
                 case "fault.begin" if event["fault"] == "wipe":
@@ -141,19 +151,20 @@ class Inspector:
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)
                     self._time = replace(self._time, began=None)
+                    self._gateways.time.gps_began_us = None
         self._found += self._senders.end()
         if events:
             self._found += self._unserved(events)
-            self._found += self._gateways.unsaid(events[-1]["t_us"], self._name)
+            self._found += self._gateways.unsaid(events[-1]["t_us"], self._names)
         if is_stuck:
             self._found += self._unaccepted()
         if self._is_late or not self._reported.issuperset(self._diids):
             evidence = Evidence.of(events)
             self._found += self._silent_gateways(evidence, events[-1]["t_us"])
-            self._found += deaf_stations(evidence, self._heard, self._sent)
+            self._found += deaf_stations(evidence, self._heard, self._gateways.transmission_of)
         if events and self._undisturbed and any(device.wanted for device in self._devices.values()):
             evidence = Evidence.of(events)
-            missing = _devices_that_miss_a_line(evidence)
+            missing = devices_that_miss_a_line(evidence)
             self._found += self._class_c.unsent(self._devices, missing, evidence.expected_lines)
         self._found += self._accounts.end()
         self._found += self._store.wrong(self._devices, self._kept)
@@ -170,12 +181,6 @@ class Inspector:
             payload = bytes.fromhex(event["payload"])
             device.wanted.append(Wanted(event["f_port"], payload, event["confirmed"]))
             self._class_c.wanted_us[device.dev_eui].append(event["t_us"])
-
-    def _transmitted(self, event: Event) -> None:
-        if event["direction"] == "down" and "airtime_us" in event:
-            self._class_c.on_air(event)
-        if event["direction"] == "up" and event.get("genuine") and "phy" in event:
-            self._sent[bytes.fromhex(event["phy"])] = event
 
     def _text(self, event: Event) -> None:
         if event["direction"] == "down":
@@ -211,12 +216,13 @@ class Inspector:
             return
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
-        if uplink.phy in self._sent:
+        sent = self._gateways.transmission_of(uplink)
+        if sent is not None:
             check = Scrutiny(
                 rule="reception", of=f"{uplink.frame_id} through {self._name(uplink.station)}",
                 t_us=uplink.t_us, station=uplink.station, frame_id=uplink.frame_id,
             )  # fmt: skip
-            self._found += self._gateways.heard(uplink, self._sent[uplink.phy], check)
+            self._found += self._gateways.heard(uplink, sent, check)
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
             dev_eui = answered.device.dev_eui
@@ -234,7 +240,7 @@ class Inspector:
 
     def _sender(self, uplink: Uplink) -> Answered | None:
         """Whose this is; None if no device of the case has sent it."""
-        sent = self._sent.get(uplink.phy)
+        sent = self._gateways.transmission_of(uplink)
         device = self._devices.get(sent["dev_eui"]) if sent is not None else None
         if sent is None or device is None:
             return None
@@ -305,24 +311,39 @@ class Inspector:
             self._accounts.told(station, diid, self._passed(event, told))
             if not event.get("dropped"):
                 windows = self._windows(event, told)
-                self._gateways.handed_over(station, diid, told["pdu"], windows)
+                asked_us = None if found else self._asked_us(event, told)
+                self._gateways.handed_over(event, told, windows, asked_us)
                 windows = {} if found else windows
                 self._senders.handed_over(dev_eui or "", bytes.fromhex(told["pdu"]), windows)
             if not event.get("dropped") and not event.get("held_us"):
                 first = found[0] if found else None
-                over_us = max((event["t_us"], *chain(*self._windows(event, told).values())))
-                self._diids[station, diid] = dev_eui or "", first, over_us + _REPORTED_US
+                due_us = over_us(event["t_us"], self._windows(event, told)) + REPORTED_WITHIN_US
+                self._diids[station, diid] = dev_eui or "", first, due_us
         self._found += found
 
     def _windows(self, event: Event, told: dict[str, Any]) -> Windows:
         return windows_of(told, self._passed(event, {**told, "RX1DR": 0}).opens_us)
 
+    def _asked_us(self, event: Event, told: dict[str, Any]) -> int | None:
+        """When it ended what a station has told in time and a downlink answers, or this itself."""
+        if "xtime" not in told:
+            return int(event["t_us"])
+        asked = [one for one in self._answers(event, told) if not one.injected]
+        sent = self._gateways.transmission_of(asked[-1]) if asked else None
+        ended_us = self._ended_us(asked[-1]) if asked else 0
+        is_known = sent is not None and ended_us == sent["t_us"] + sent.get("airtime_us", 0)
+        return ended_us if is_known else None
+
+    def _answers(self, event: Event, told: dict[str, Any]) -> list[Uplink]:
+        """The receptions that a downlink may answer."""
+        heard = self._heard.get((event["station"], told.get("xtime", 0)), [])
+        return [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
+
     def _passed(self, event: Event, told: dict[str, Any]) -> Told:
         """A downlink with the uplinks that it may answer, if the bench knows any."""
-        heard = self._heard.get((event["station"], told.get("xtime", 0)), [])
-        same = [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
+        same = self._answers(event, told)
         frames = frozenset(uplink.frame_id for uplink in same)
-        sent = self._sent.get(same[-1].phy) if same else None
+        sent = self._gateways.transmission_of(same[-1]) if same else None
         if sent is None or sent.get("origin") != "device":
             return Told(told, frames, None)
         opens_us = self._ended_us(same[-1]) + max(1, told.get("RxDelay", 1)) * 1_000_000
@@ -403,7 +424,7 @@ class Inspector:
     def _ended_us(self, uplink: Uplink) -> int:
         """When an uplink ended, or the latest that it can have, where no radio has sent it now."""
         told_us = uplink.t_us - uplink.held_us
-        sent = self._sent.get(uplink.phy)
+        sent = self._gateways.transmission_of(uplink)
         if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
             return told_us
         ended_us = int(sent["t_us"] + sent["airtime_us"])
@@ -505,7 +526,7 @@ class Inspector:
 
         Whoever disturbed servers or links, or said what no station says, is the reason himself.
         """
-        disturbed_us = [event["t_us"] for event in events if _disturbs_links(event)]
+        disturbed_us = [event["t_us"] for event in events if disturbs_links(event)]
         if self._has_twins:
             return
         for station, version_us in self._introduced.items():
@@ -555,7 +576,7 @@ class Inspector:
 
     def _silent_gateways(self, evidence: Evidence, end_us: int) -> Iterator[Found]:
         """Stations that kept a right downlink for a device that waits for one."""
-        waiting = _devices_that_miss_a_line(evidence)
+        waiting = devices_that_miss_a_line(evidence)
         for (station, diid), (dev_eui, first, due_us) in self._diids.items():
             kept = (
                 due_us < end_us
@@ -569,28 +590,3 @@ class Inspector:
                     text=f"{name} never reported downlink {diid} for {dev_eui} on the air",
                     expected="dntxed", observed="none",
                 )  # fmt: skip
-
-
-def _disturbs_servers(event: Event) -> bool:
-    """Whether a scenario did something to a server, or to what it stores and publishes in."""
-    if event["kind"] == "case.lns":
-        return event["event"] in _ENDED
-    return event["kind"] == "fault.begin" and event.get("seam") not in ("tap", "air")
-
-
-def _disturbs_links(event: Event) -> bool:
-    """Whether a scenario did something to a server or to a link."""
-    if event["kind"] == "case.lns":
-        return event["event"] in _ENDED
-    seam = event.get("seam") if event["kind"] == "fault.begin" else None
-    return seam == "lns" or (seam == "tap" and event["fault"] in OF_LINKS)
-
-
-def _devices_that_miss_a_line(evidence: Evidence) -> set[str]:
-    """The devices that did not say all that was due."""
-    missing = set()
-    for dev_eui, lines in evidence.expected_lines.items():
-        said = iter(evidence.lines.get(dev_eui, ()))
-        if not all(without_signal(line) in said for line in lines):
-            missing.add(dev_eui)
-    return missing

@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Wanted
+from bench.verdict.expectation import Evidence, without_signal
 from bench.verdict.owner import Found, Scrutiny
 from bench.virtual.lorawan.air_interface import DataFrame
 
 QUEUE_MAX = 16
+OF_LINKS = frozenset({"cut", "half open"})
+"""The faults that part a station from its server."""
 
 
 @dataclass(slots=True)
@@ -323,3 +326,28 @@ def is_quiet(events: Sequence[Event]) -> bool:
     ended = any(event["kind"] == "case.lns" and event["event"] != "start" for event in events)
     faults = {event["fault"] for event in events if event["kind"] == "fault.begin"}
     return rigs == {"simulated"} and not ended and faults <= _UNHEARD
+
+
+def disturbs_servers(event: Event) -> bool:
+    """Whether a scenario did something to a server, or to what it stores and publishes in."""
+    if event["kind"] == "case.lns":
+        return event["event"] in ("kill", "restart")
+    return event["kind"] == "fault.begin" and event.get("seam") not in ("tap", "air")
+
+
+def disturbs_links(event: Event) -> bool:
+    """Whether a scenario did something to a server or to a link."""
+    if event["kind"] == "case.lns":
+        return event["event"] in ("kill", "restart")
+    seam = event.get("seam") if event["kind"] == "fault.begin" else None
+    return seam == "lns" or (seam == "tap" and event["fault"] in OF_LINKS)
+
+
+def devices_that_miss_a_line(evidence: Evidence) -> set[str]:
+    """The devices that did not say all that was due."""
+    missing = set()
+    for dev_eui, lines in evidence.expected_lines.items():
+        said = iter(evidence.lines.get(dev_eui, ()))
+        if not all(without_signal(line) in said for line in lines):
+            missing.add(dev_eui)
+    return missing

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
-from bench.inspection.gateway import ON_TIME_US, Windows, late_us
+from bench.inspection.gateway import Strength, unknown
+from bench.inspection.orders import ON_TIME_US, Windows, late_us
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
     F_OPTS_MAX,
@@ -22,7 +23,7 @@ from bench.virtual.lorawan.air_interface import (
     Kind,
     read_data,
 )
-from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network
+from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network, link_adr
 from bench.virtual.lorawan.join_frames import join_mic, read_join_request
 
 _ASKS = {"AT+LINKCHECK=1": Cid.LINK_CHECK, "AT+TIMEREQ=1": Cid.DEVICE_TIME}
@@ -34,6 +35,8 @@ _HEARD = re.compile(
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
 _GRANTED = b"\x07"
 ADR_ACK_LIMIT = 64
+_LOWEST_DR_OF_DWELL = 2
+"""The lowest data rate where uplinks have 400 ms at most (RP002-1.0.3, AS923)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class _OnAir:
     """Whether the message that it answers is sent no more after it."""
     is_told: bool
     """Whether a device tells its console of it."""
+    asks: frozenset[Cid]
+    """What it has to be told in the next frame."""
 
 
 @dataclass(slots=True)
@@ -69,6 +74,15 @@ class _Sender:
     latest: tuple[int, int] | None = None
     """Session and counter of its newest frame."""
     phy: str = ""
+    tries: int = 0
+    """How often that was sent."""
+    retries: int = 0
+    """How often what nobody acknowledges is to be repeated, by its console."""
+    nb_trans: int = 1
+    """How often it is to send what asks for no answer, by the newest request that it granted."""
+    nb_trans_asked: int = 1
+    was_handed: bool = False
+    """Whether anything was handed over for it since its newest frame."""
     crafted: int = 0
     """How many frames with counters of its own others have made since."""
     may_begin: bool = False
@@ -79,6 +93,10 @@ class _Sender:
     to_hear: _OnAir | None = None
     handed: DataFrame | None = None
     """The downlink that a station was handed for it last."""
+    heard: DataFrame | None = None
+    """The newest of which it has said that it heard it."""
+    status_asked: list[int] = field(default_factory=list)
+    """The transmissions that have asked how it is since it told that last."""
     was_asked: Counter[Cid] = field(default_factory=Counter)
     """What network servers have ever asked of it, and how often."""
     answered: Counter[Cid] = field(default_factory=Counter)
@@ -92,6 +110,8 @@ class _Sender:
     owes: set[Cid] = field(default_factory=set)
     typed: str = ""
     asks: set[Cid] = field(default_factory=set)
+    may_ask: bool = False
+    """Whether it may remember more of that."""
     unheard: int = 0
     """How many of its frames have come since anything was handed over for it, at least."""
     unheard_max: int = 0
@@ -99,13 +119,13 @@ class _Sender:
 
     def forget(self) -> None:
         """It may have begun again: nobody knows what it still owes."""
-        self.typed, self.unheard = "", 0
+        self.typed, self.unheard, self.nb_trans = "", 0, 1
         self.message, self.to_hear, self.may_begin = None, None, True
         self.settle()
 
     def settle(self) -> None:
         """It may have given all that it owed."""
-        self.owes_ack = False
+        self.owes_ack, self.may_ask = False, True
         self.owes.clear()
         self.asks.clear()
 
@@ -116,8 +136,14 @@ class Senders:
     `are_known`: how each is set, and how it counts, is known from the first frame on.
     """
 
-    def __init__(self, devices: Mapping[str, KnownDevice], plan: ChannelPlan) -> None:
+    def __init__(
+        self,
+        devices: Mapping[str, KnownDevice],
+        plan: ChannelPlan,
+        strength: Strength = unknown,
+    ) -> None:
         self.are_known = False
+        self._strength = strength
         self._devices = devices
         self._senders = {dev_eui: _Sender(adr=one.adr) for dev_eui, one in devices.items()}
         self._right: dict[str, tuple[str, Windows]] = {}
@@ -125,6 +151,7 @@ class Senders:
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
+        self._plan = plan
 
     def handed_over(self, dev_eui: str, pdu: bytes, windows: Windows) -> None:
         """A station was handed a downlink for a device.
@@ -134,13 +161,20 @@ class Senders:
         sender, frame = self._senders.get(dev_eui), read_data(pdu)
         if sender is None:
             return
+        is_repeated = pdu.hex() in self._right
         self._right[pdu.hex()] = dev_eui, windows
         if frame is None:
             return
-        sender.handed, sender.unheard = frame, 0
+        sender.handed, sender.unheard, sender.was_handed = frame, 0, True
+        if is_repeated:  # a device that has heard it refuses it
+            return
         sender.asks_unseen |= frame.f_port == 0
         sender.was_confirmed |= frame.kind is Kind.CONFIRMED_DOWN
-        sender.was_asked.update(command.cid for command in from_network(frame.f_opts))
+        commands = from_network(frame.f_opts)
+        sender.was_asked.update(command.cid for command in commands)
+        for command in commands:
+            if command.cid is Cid.LINK_ADR:
+                sender.nb_trans_asked = link_adr(command).nb_trans
 
     def take(self, event: Event) -> Iterator[Found]:
         """What is wrong with frames of devices before it; other events tell what is due.
@@ -168,7 +202,8 @@ class Senders:
                     sender.ended_us = None
             case "device.line":
                 yield from self._missed(sender, event)
-                self._said(sender, event["text"])
+                yield from self._repeated(sender, event)
+                yield from self._said(sender, event)
             case "radio.transmit" if event["direction"] == "up" and event["genuine"]:
                 self._sent.append(event)
 
@@ -176,6 +211,8 @@ class Senders:
         """A downlink that a device has to hear, if it is right and nothing else was on the air."""
         alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
         dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
+        if dev_eui and Cid.DEV_STATUS in _asked_in(read_data(bytes.fromhex(event["phy"]))):
+            self._senders[dev_eui].status_asked.append(event["transmission"])
         late = late_us(event, windows)
         if late is None or abs(late) > ON_TIME_US:
             return
@@ -187,6 +224,7 @@ class Senders:
                 ends_us + event["airtime_us"],
                 ends_tries=frame is not None and frame.ack,
                 is_told=frame is not None and bool(frame.f_port),
+                asks=frozenset(_asked_in(frame) & self._answers),
             )
 
     def _missed(self, sender: _Sender, event: Event) -> Iterator[Found]:
@@ -196,13 +234,26 @@ class Senders:
             sender.to_hear = None
             yield from _had_to_hear(due, event, event["text"])
 
+    def _repeated(self, sender: _Sender, event: Event) -> Iterator[Found]:
+        """Whether a message that is over was sent as often as it takes without an answer."""
+        due = 0
+        if event["text"].startswith("+EVT:SEND_CONFIRMED_FAILED"):
+            due = 1 + sender.retries
+        elif event["text"] == "+EVT:TX_DONE" and not sender.was_handed:
+            due = sender.nb_trans
+        if self.are_known and sender.tries < due:
+            check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=event["t_us"])
+            found = check.wrong("transmissions of its message", due, sender.tries)
+            yield replace(found, owner=Owner.DEVICE)
+
     def end(self) -> Iterator[Found]:
         """What is wrong with the frames that have been sent since."""
         for event in self._sent:
             yield from self._looked_at(self._senders[event["dev_eui"]], event)
         self._sent.clear()
 
-    def _said(self, sender: _Sender, line: str) -> None:
+    def _said(self, sender: _Sender, event: Event) -> Iterator[Found]:
+        line = event["text"]
         if line.strip() == "OK":
             _agreed(sender)
         sender.typed = ""
@@ -211,10 +262,15 @@ class Senders:
             return
         port = heard[1] or heard[2]
         if int(port) == frame.f_port if port else frame.ack:
+            if frame == sender.heard:
+                check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=event["t_us"])
+                found = check.wrong("FCntDown", f"more than {frame.f_cnt}", frame.f_cnt)
+                yield replace(found, owner=Owner.DEVICE)
+                return
             sender.handed, sender.to_hear, sender.unheard_max = None, None, 0
+            sender.heard = frame
             sender.owes_ack |= frame.kind is Kind.CONFIRMED_DOWN
-            asked = {command.cid for command in from_network(frame.f_opts)}
-            sender.owes |= asked & self._answers
+            sender.owes |= _asked_in(frame) & self._answers
 
     def _looked_at(self, sender: _Sender, event: Event) -> Iterator[Found]:
         if event.get("origin") != "device":
@@ -244,13 +300,16 @@ class Senders:
             frame_id=frame.frame_id,
         )  # fmt: skip
         if place == sender.latest and (is_same or not self.are_known):
+            sender.tries += 1
             due, sender.to_hear = sender.to_hear, None
             if self.are_known and due and due.ends_tries and due.ends_us <= event["t_us"]:
                 yield check.wrong("transmissions", "no more: it was answered", "one more")
             return
         if self.are_known:
-            if sender.to_hear is not None and sender.to_hear.is_told:
-                yield from _had_to_hear(sender.to_hear, event, None)
+            if sender.to_hear is not None and sender.to_hear.ends_us <= event["t_us"]:
+                sender.owes |= sender.to_hear.asks
+                if sender.to_hear.is_told:
+                    yield from _had_to_hear(sender.to_hear, event, None)
             yield from self._counted(sender, frame, event, check)
             yield from _as_told(sender, frame, self._devices[event["dev_eui"]], place[1], check)
         if sender.latest and place[0] != sender.latest[0]:
@@ -260,7 +319,11 @@ class Senders:
         if not self.are_known and sender.latest and place[1] != sender.latest[1] + 1:
             sender.settle()  # with a frame that nobody heard
         sender.latest, sender.phy, sender.crafted = place, event["phy"], 0
+        sender.tries, sender.was_handed = 1, False
         sender.may_begin, sender.message, sender.to_hear = False, None, None
+        if self.are_known:
+            yield from self._as_it_may(frame, event, check)
+        self._asks_for_life(sender, event)
         yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
 
     def _asks_to_join(self, sender: _Sender, event: Event) -> Iterator[Found]:
@@ -274,6 +337,9 @@ class Senders:
             frame_id=request.frame_id,
         )  # fmt: skip
         sender.dev_nonce = request.dev_nonce
+        if device.join_eui is not None:
+            yield from check.same("JoinEUI", device.join_eui, request.join_eui)
+        yield from check.same("DevEUI", device.dev_eui, request.dev_eui)
         yield from check.same("MIC", join_mic(device.app_key, phy[:-MIC_OCTETS]), request.mic)
         if device.counts_dev_nonces and newest is not None and request.dev_nonce <= newest:
             yield check.wrong("DevNonce", f"more than {newest}", request.dev_nonce)
@@ -291,6 +357,27 @@ class Senders:
                 due = [session.f_cnt_up + 1, *due[: sender.may_begin]]
         if not any(least <= f_cnt <= least + sender.crafted for least in due):
             yield check.wrong("FCnt", " or ".join(map(str, due)), f_cnt)
+
+    def _as_it_may(self, frame: DataFrame, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """A frame is on a channel that its device has, and says nothing of beacons (class B)."""
+        more_hz = self._devices[event["dev_eui"]].more_channels_hz
+        known_hz = {channel.freq_hz for channel in self._plan.default_channels} | set(more_hz)
+        freq_hz = event.get("freq_hz")
+        if freq_hz is not None and freq_hz not in known_hz:
+            yield check.wrong("frequency", "one of its channels", freq_hz)
+        yield from check.same("class B", False, frame.bit_4)
+
+    def _asks_for_life(self, sender: _Sender, event: Event) -> None:
+        """LoRaWAN 1.0.3, 4.3.1.1: at its lowest data rate nobody asks; 1.0.4: whoever likes."""
+        lowest_dr = self._plan.up_drs[0]
+        if self._plan.tx_params is not None and not self.are_known:
+            lowest_dr = _LOWEST_DR_OF_DWELL
+        asks = self.are_known and self._devices[event["dev_eui"]].asks_at_lowest_dr
+        if event.get("dr", lowest_dr) > lowest_dr or asks:
+            return
+        sender.unheard = 0
+        if self.are_known:
+            sender.unheard_max = 0
 
     def _wrong(
         self, sender: _Sender, frame: DataFrame, dev_eui: str, f_cnt: int, check: Scrutiny
@@ -318,7 +405,12 @@ class Senders:
         sender.unheard_max += 1
         yield from _acknowledged(sender, frame, check)
         yield from self._answered(sender, said, check)
+        yield from self._margins(sender, dev_eui, said, check)
         if not on_port_0:
+            unasked = {command.cid for command in said} & set(_ASKS.values()) - sender.asks
+            for cid in sorted(unasked) if self.are_known and not sender.may_ask else ():
+                yield check.wrong(cid.name, "none: nobody has asked for it at the console", "one")
+            sender.may_ask = False
             yield from _asked(sender, said, len(octets), check)
 
     def _answered(
@@ -340,7 +432,28 @@ class Senders:
         for command in said:
             if command.cid is Cid.LINK_ADR and command.told != _GRANTED:
                 yield check.wrong("LinkADRAns", _GRANTED, command.told)
+            elif command.cid is Cid.LINK_ADR and sender.adr:
+                sender.nb_trans = max(1, sender.nb_trans_asked)
         sender.owes.clear()
+
+    def _margins(
+        self, sender: _Sender, dev_eui: str, said: tuple[Command, ...], check: Scrutiny
+    ) -> Iterator[Found]:
+        """LoRaWAN 1.0.4, 5.5: the SNR of the request, in 6 bits and whole dB."""
+        for command in said:
+            if command.cid is not Cid.DEV_STATUS:
+                continue
+            heard = [self._strength(number, dev_eui, 0) for number in sender.status_asked]
+            sender.status_asked.clear()
+            margin = (command.told[1] + 32) % 64 - 32
+            due = [max(-32.0, min(31.0, one[1])) for one in heard if one is not None]
+            if due and not any(abs(margin - snr) <= 0.5 for snr in due):
+                yield check.wrong("margin of DevStatusAns", " or ".join(map(str, due)), margin)
+
+
+def _asked_in(frame: DataFrame | None) -> set[Cid]:
+    """What a downlink asks of its device, but for what is on FPort 0."""
+    return set() if frame is None else {command.cid for command in from_network(frame.f_opts)}
 
 
 def _had_to_hear(due: _OnAir, event: Event, observed: str | None) -> Iterator[Found]:
@@ -358,6 +471,8 @@ def _agreed(sender: _Sender) -> None:
     match word:
         case "AT+ADR":
             sender.adr = value == "1"
+        case "AT+RETY":
+            sender.retries = int(value)
         case "AT+CFM":
             sender.confirmed = value == "1"
         case "AT+SEND":

@@ -54,15 +54,26 @@ def worst(codes: Iterable[int]) -> ExitCode:
     return next((code for code in WORST_FIRST if code in found), ExitCode.BENCH_ERROR)
 
 
-def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> ExitCode:
+INCONCLUSIVE_SHARE_MAX = "inconclusive_share_max"
+"""How great a share of its cases may be INCONCLUSIVE: the manifest of a run has it with the
+inventory, its score on its own."""
+
+
+def share_max_of(said: object) -> float:
+    """That share, 0 to 1, as an inventory in a manifest or a score has it; 0 where it has none."""
+    share = _mapping(said).get(INCONCLUSIVE_SHARE_MAX)
+    return float(share) if isinstance(share, int | float) and 0 <= share <= 1 else 0.0
+
+
+def exit_code(score: dict[str, Any]) -> ExitCode:
     """The exit code of a scored run, from the verdicts of score.json (a dict, as it is read).
 
     - 12 bench error: the run is incomplete, a verdict is ERROR (or no known word), or there is
       none at all;
     - 1 at least one FAIL;
-    - 11 no FAIL, but more INCONCLUSIVE than `inconclusive_share_max` (0 to 1) allows, or no PASS;
+    - 11 no FAIL, but more INCONCLUSIVE than its `inconclusive_share_max` allows, or no PASS;
     - 10 no FAIL, but passes on a repeated stimulus;
-    - 0 every verdict a first-attempt PASS, but for the INCONCLUSIVE ones that the caller allows.
+    - 0 every verdict a first-attempt PASS, but for the INCONCLUSIVE ones that are allowed.
 
     Several may apply; the first of this list wins. A bench error comes before a FAIL because a
     broken instrument makes every other verdict of the run doubtful. Never 0 with no verdict.
@@ -73,7 +84,7 @@ def exit_code(score: dict[str, Any], *, inconclusive_share_max: float = 0.0) -> 
     books = score.get("wholeness")
     if isinstance(books, dict) and books.get("whole") is not True:
         return ExitCode.BENCH_ERROR
-    return code_of(words, inconclusive_share_max)
+    return code_of(words, share_max_of(score))
 
 
 def code_of(words: Counter[str], inconclusive_share_max: float = 0.0) -> ExitCode:
@@ -143,10 +154,13 @@ def in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no verdict"
 
 
-def exit_code_of(verdicts: Sequence[CaseVerdict], *, whole: bool = True) -> ExitCode:
+def exit_code_of(
+    verdicts: Sequence[CaseVerdict], *, whole: bool = True, share_max: float = 0.0
+) -> ExitCode:
     """The exit code of a run that is not scored yet; the same rule as for a scored one."""
     rows = [{"verdict": verdict.verdict, "attempt": verdict.attempt} for verdict in verdicts]
-    return exit_code({"verdicts": rows, "wholeness": {"whole": whole}})
+    said = {"verdicts": rows, "wholeness": {"whole": whole}, INCONCLUSIVE_SHARE_MAX: share_max}
+    return exit_code(said)
 
 
 def _verdict(end: Event) -> CaseVerdict:
@@ -389,7 +403,7 @@ def _recorded(
         host=str(manifest.get("host") or ""),
         whole=whole,
         scored=score is not None,
-        code=code_of(words) if whole else ExitCode.BENCH_ERROR,
+        code=code_of(words, share_max_of(inventory)) if whole else ExitCode.BENCH_ERROR,
         trouble=trouble,
         results=results,
         left_out={} if score is None else _left_out(score),

@@ -40,12 +40,8 @@ def conclusion(score: Score) -> Conclusion:
             f"Nothing failed, but {_of(words['PASS on repeat'], cases, 'passed')} only when the "
             "stimulus was repeated.",
         ),
-        ExitCode.PASSED: (
-            "PASS",
-            f"{'The only case' if cases == 1 else f'All {_count(cases)} cases'} passed at the"
-            " first attempt.",
-        ),
-    }[code_of(words)]
+        ExitCode.PASSED: ("PASS", _passed_sentence(words, cases)),
+    }[code_of(words, score.inconclusive_share_max)]
     return Conclusion(verdict, sentence, tuple(_remarks(verdict, words, score)))
 
 
@@ -76,6 +72,13 @@ def _failed_sentence(words: Counter[str], cases: int, verdicts: Sequence[Verdict
         return f"{_of(words['FAIL'], cases, 'failed')}, and the trail leads to {the(min(owners))}."
     named = ", ".join(f"{_count(n)} to {the(owner)}" for owner, n in _ranked(owners))
     return f"{_of(words['FAIL'], cases, 'failed')}. The trails lead: {named}."
+
+
+def _passed_sentence(words: Counter[str], cases: int) -> str:
+    if words["PASS"] < cases:
+        return f"{_of(words['PASS'], cases, 'passed')} at the first attempt, which is enough here."
+    passed = "The only case" if cases == 1 else f"All {_count(cases)} cases"
+    return f"{passed} passed at the first attempt."
 
 
 def _unproven_sentence(words: Counter[str], cases: int) -> str:

@@ -64,7 +64,9 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         score=score,
         conclusion=conclusion(score),
-        code=code_of(words) if score.wholeness.whole else ExitCode.BENCH_ERROR,
+        code=code_of(words, score.inconclusive_share_max)
+        if score.wholeness.whole
+        else ExitCode.BENCH_ERROR,
         tiles=[(word, words[word], percent(words[word], len(score.verdicts))) for word in WORDS],
         facts=about,
         causes=found,

@@ -12,7 +12,7 @@ import msgspec
 from bench.capture import reading
 from bench.capture.reading import Event, Timetable, capture_files
 from bench.capture.wholeness import wholeness
-from bench.night.record import word
+from bench.night.record import INCONCLUSIVE_SHARE_MAX, manifest_of, share_max_of, word
 from bench.report.excerpts import Window, decode, read_events, shown
 
 SCHEMA = 1
@@ -268,6 +268,7 @@ class Score:
     left_out: tuple[LeftOut, ...] = ()
     host: Host = field(default_factory=Host)
     wholeness: Books = field(default_factory=Books)
+    inconclusive_share_max: float = 0.0
     is_scored: bool = True
 
 
@@ -341,6 +342,7 @@ def unscored(run_folder: Path) -> Score:
         ],
         "left_out": left_out,
         "wholeness": books.as_json(),
+        INCONCLUSIVE_SHARE_MAX: share_max_of(manifest_of(run_folder).get("inventory")),
         "is_scored": False,
     }
     try:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict
 from bench.capture.reading import Event
 from bench.clock import until
 from bench.device.interfaces import NOT_JOINED, CommandRefused, Joining, Sent
-from bench.inspection.accounts import OF_LINKS
+from bench.inspection.requests import OF_LINKS
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.interfaces import CaseStation, Frame, RigDevice, Stations

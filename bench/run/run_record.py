@@ -73,7 +73,8 @@ class RunRecord:
     """The folder of one run, and the verdicts so far.
 
     `left_out`: the cases that the rig cannot play, with what each misses; of those `not_played`
-    cannot be played on any. `bench`: name of a real bench, and `inventory_sha` a hash of its file.
+    cannot be played on any. `bench`: name of a real bench, `inventory_sha` a hash of its file, and
+    `inconclusive_share_max` how much of its cases may stay undecided.
     """
 
     rig: str
@@ -83,6 +84,7 @@ class RunRecord:
     stations: str = "virtual"
     bench: str | None = None
     inventory_sha: str | None = None
+    inconclusive_share_max: float = 0.0
     origin: Origin = field(default_factory=Origin)
     configuration: Mapping[str, object] = field(default_factory=dict)
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -124,7 +126,10 @@ class RunRecord:
             )
 
     def _inventory(self) -> dict[str, object]:
-        named = {} if self.bench is None else {"name": self.bench, "sha": self.inventory_sha}
+        named: dict[str, object] = {}
+        if self.bench is not None:
+            named = {"name": self.bench, "sha": self.inventory_sha}
+            named["inconclusive_share_max"] = self.inconclusive_share_max
         return {**named, "devices": self.devices, "stations": self.stations}
 
     def open(self, *, buffered: bool = True) -> Capture:
@@ -162,6 +167,7 @@ def describe(record: RunRecord, inventory: Inventory) -> None:
     record.devices = ", ".join(entry.name for entry in inventory.devices)
     record.stations = ", ".join(entry.name for entry in inventory.gateways)
     record.bench = inventory.name
+    record.inconclusive_share_max = inventory.limits.inconclusive_share_max
     record.inventory_sha = hashlib.blake2b(inventory.path.read_bytes(), digest_size=8).hexdigest()
 
 

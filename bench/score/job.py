@@ -13,7 +13,7 @@ from bench.capture.run_folder import replace
 from bench.capture.wholeness import wholeness
 from bench.lake.lake import Lake, refuse_what_executors_cannot_read, remember, run_rows, writing
 from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
-from bench.night.record import manifest_of
+from bench.night.record import INCONCLUSIVE_SHARE_MAX, manifest_of, share_max_of
 from bench.score import expectations, findings, laws, oracle, read, receptions
 from bench.score.summary import summaries, summary_queries
 from bench.spark.cut import Queries, Tables
@@ -100,6 +100,8 @@ def score(
         manifests = {folder.name: manifest_of(folder) for folder in folders}
         for run, score_object in found.items():
             score_object |= {name: manifests[run].get(name) for name in ("run_id", "rig", "seed")}
+            share_max = share_max_of(manifests[run].get("inventory"))
+            score_object[INCONCLUSIVE_SHARE_MAX] = share_max
             score_object["wholeness"] = books[run].as_json()
         progress("writing the lake")
         begun = monotonic()

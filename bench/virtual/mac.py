@@ -447,8 +447,8 @@ class Mac:
     def uplink(self, payload: bytes, port: int | None, *, confirmed: bool) -> bytes:
         """The frame of the next message; without a sign of the network ADR goes back step by step.
 
-        From the 65th uplink on it has ADRACKReq; power is raised with the 97th, and the data rate
-        goes down with the 129th, the 161st and so on.
+        From the 65th uplink on it has ADRACKReq (`Stack.asks_at_lowest_dr`); power is raised with
+        the 97th, and the data rate goes down with the 129th, the 161st and so on.
         """
         session, settings = self.session, self.settings
         assert session is not None, "only a device with a session sends data"
@@ -458,6 +458,8 @@ class Mac:
                 settings.power_dbm = max(settings.power_dbm, self._power_at_first_dbm)
             if over >= ADR_ACK_DELAY and over % ADR_ACK_DELAY == 0:
                 settings.lower_data_rate(session)
+        if settings.dr == self.plan.up_drs[0] and not self.stack.asks_at_lowest_dr:
+            session.unheard = 0
         return session.uplink(payload, port, confirmed=confirmed, adr=settings.adr)
 
     @property

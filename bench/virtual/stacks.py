@@ -24,6 +24,8 @@ class Stack:
     `draws_dev_nonce`: DevNonces are drawn, not counted. `changes_channel`: a repetition is never on
     the channel of the try before. `gives_up_rx2`: after any frame in RX1, whoever it is for, RX2
     stays closed. `keeps_duty_cycle`: a repetition waits until its band is free again.
+    `asks_at_lowest_dr`: ADRACKReq is set at the lowest data rate too (LoRaWAN 1.0.4, 4.3.1.1; up to
+    1.0.3 it is not).
     """
 
     name: str
@@ -37,6 +39,7 @@ class Stack:
     changes_channel: bool = True
     gives_up_rx2: bool = False
     keeps_duty_cycle: bool = False
+    asks_at_lowest_dr: bool = True
 
 
 # RETRANSMIT_TIMEOUT = RX2 delay + 2000 ms +- 1000 ms after the end of the transmission.
@@ -56,6 +59,7 @@ LORAMAC_44 = Stack(
     draws_dev_nonce=True,
     changes_channel=False,
     gives_up_rx2=True,
+    asks_at_lowest_dr=False,
 )
 LMIC = Stack(
     name="LMIC",

@@ -52,9 +52,9 @@ Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 class ConsumerWire:
     """One consumer's session at the broker, which outlives the consumer.
 
-    `brought` is told of each message before it is on its way. Finds what is wrong with how the
-    consumer connects, what it asks for, how many messages it takes at a time and which of them it
-    acknowledges.
+    `brought` is told of each message as it was sent, when the consumer is handed it. Finds what is
+    wrong with how the consumer connects, what it asks for, how many messages it takes at a time and
+    which of them it acknowledges.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class ConsumerWire:
         self._broker.acknowledged = self._acknowledge
         self._client: Client | None = None
         self._on_the_way: dict[int, Callable[[], None]] = {}
+        self._under_way: list[tuple[str, bytes, Mapping[str, str], int]] = []
         self._held: deque[list[bool]] = deque()
         self._subscription: HeldSubscription | None = None
         self._is_asked = self._stays = self._is_left_behind = self._is_over = False
@@ -143,6 +144,7 @@ class ConsumerWire:
     def _forget(self) -> None:
         """Nothing is on its way on a new connection."""
         self._on_the_way.clear()
+        self._under_way.clear()
         self._held.clear()
         self._sent = self._done = self._told = 0
         self._retained: list[tuple[str, bytes]] = []
@@ -182,14 +184,24 @@ class ConsumerWire:
         acknowledge: Callable[[], None],
     ) -> None:
         assert self._client is not None
-        self._brought(topic, payload, properties, qos)
+        self._under_way.append((topic, payload, properties, qos))
         number = self._client.bring(topic, payload, properties, qos)
         if number:
             self._sent += 1
             self._on_the_way[number] = acknowledge
 
+    @property
+    def under_way(self) -> int:
+        """How many messages were sent on this connection that the consumer was not handed yet."""
+        return len(self._under_way)
+
     def _hold(self, delivery: Delivery) -> Delivery:
         """A message is with the consumer, until it acknowledges it and all that came before."""
+        handed = delivery.topic, delivery.qos
+        sent = next((one for one in self._under_way if (one[0], one[3]) == handed), None)
+        if sent is not None:
+            self._under_way.remove(sent)
+            self._brought(*sent)
         if self._is_over:
             self._wrong("nothing taken by a consumer that ends", delivery.topic)
         if not delivery.qos:

@@ -206,8 +206,11 @@ class MemoryConsumer(Consumer):
     async def redeliver(self) -> None:
         name = self.settings.name
         if self._inbox is not None:
-            if self.wire is not None:
-                await until(lambda: not self._books.waiting(name), _DECIDED_WITHIN_US, TimeoutError)
+            if (wire := self.wire) is not None:
+                await until(
+                    lambda: not (wire.under_way or self._books.waiting(name)),
+                    _DECIDED_WITHIN_US, TimeoutError,
+                )  # fmt: skip
             await self._inbox.settled()
             if self._inbox.waiting:
                 self._find([f"{name}: settled, and {self._inbox.waiting} messages wait"])

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from bench.inspection.gateway import Gateways
+from bench.inspection.gateway import Gateways, Strength, unknown
+from bench.inspection.orders import Orders
+from bench.inspection.station_time import StationTime
 from bench.verdict.owner import Owner, Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import read_data
+from bench.virtual.lorawan.channel_plan import EU868
 
 PHY = bytes.fromhex("4001000026000A0002B12D79F6271B6F918F42")
 FRAME = read_data(PHY)
@@ -22,9 +25,13 @@ HEARD = Uplink(
 SENT = {"t_us": SECOND_US, "airtime_us": 50_000, "dr": 5, "freq_hz": 868_100_000}
 
 
+def gateways_on(rig: str, *, strength: Strength = unknown) -> Gateways:
+    return Gateways(Orders(EU868), StationTime(rig), strength)
+
+
 def found(*heard: tuple[Uplink, int], rig: str = "simulated") -> list[str]:
     """What is wrong with what was heard so many microseconds after the first frame."""
-    gateways = Gateways(rig=rig)
+    gateways = gateways_on(rig)
     all_found = []
     for uplink, later_us in heard:
         sent = SENT | {"t_us": SENT["t_us"] + later_us}
@@ -60,10 +67,8 @@ def test_its_counter_begins_again_behind_its_end() -> None:
 
 
 def test_nobody_compares_the_clocks_of_two_lives() -> None:
-    other = replace(HEARD, xtime=0xAC << 48 | 5)
-    assert found((HEARD, 0), (other, SECOND_US)) == []
     assert found((replace(HEARD, xtime=0), 0), (replace(HEARD, xtime=0), SECOND_US)) == []
-    gateways = Gateways(rig="simulated")
+    gateways = gateways_on("simulated")
     assert not [*gateways.heard(HEARD, SENT, CHECK)]
     gateways.connected("west")
     assert not [*gateways.heard(HEARD, SENT | {"t_us": 2 * SECOND_US}, CHECK)]
@@ -79,7 +84,7 @@ def test_in_a_lab_a_second_radio_may_have_sent_a_frame_again() -> None:
 
 def as_loud(rssi_dbm: int, snr_db: float) -> list[str]:
     """What is wrong where the air has given a station this, and it tells of -80 dBm and 7 dB."""
-    gateways = Gateways(rig="simulated", strength=lambda *where: (rssi_dbm, snr_db))
+    gateways = gateways_on("simulated", strength=lambda *where: (rssi_dbm, snr_db))
     return [one.text.removeprefix("frame: ") for one in gateways.heard(HEARD, SENT, CHECK)]
 
 
@@ -94,11 +99,13 @@ Happened = tuple[int, str, dict[str, object]]
 
 
 def unsaid(*events: Happened, until_s: int, rig: str = "simulated") -> str:
-    gateways = Gateways(rig=rig)
-    gateways.handed_over("west", 7, "60", {(5, 868_100_000): (SECOND_US,)})
+    gateways = gateways_on(rig)
+    handed = {"station": "west", "t_us": 0}
+    windows = {(5, 868_100_000): (SECOND_US,)}
+    gateways.handed_over(handed, {"diid": 7, "pdu": "60"}, windows, None)
     for at_s, kind, facts in events:
         gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
-    all_found = list(gateways.unsaid(until_s * SECOND_US, str))
+    all_found = list(gateways.unsaid(until_s * SECOND_US, {"west": "west"}))
     assert all(one.owner is Owner.GATEWAY for one in all_found)
     return ", ".join(one.text for one in all_found)
 
@@ -111,7 +118,7 @@ def on_air(phy: str = "60", dr: int = 5, freq_hz: int = 868_100_000) -> dict[str
 def says(
     at_s: int, direction: str, msgtype: str, *, diid: int | str = 0, **facts: object
 ) -> Happened:
-    text = f'{{"msgtype":"{msgtype}","diid":{diid}}}'
+    text = f'{{"msgtype":"{msgtype}","diid":{diid},"DR":5,"Freq":868100000}}'
     return at_s, "station.text", {"direction": direction, "text": text, **facts}
 
 
@@ -145,6 +152,8 @@ def test_it_answers_what_its_server_asks() -> None:
     )
     assert unsaid(asked, until_s=3) == wrong
     assert unsaid(asked, says(1, "up", "getxtime"), until_s=3) == ""
+    twice = "getxtime of west: times: expected one for each question, observed one more"
+    assert unsaid(asked, *[says(1, "up", "getxtime")] * 2, until_s=3) == twice
     assert unsaid(asked, says(2, "down", "router_config"), until_s=9) == ""
     assert unsaid(asked, (1, "station.link", {"event": "refused"}), until_s=3) == ""
 
@@ -183,3 +192,69 @@ def test_it_tells_of_a_frame_once_and_at_once() -> None:
     late = replace(HEARD, t_us=SECOND_US + 50_000 + 700_000)
     assert found((late, 0)) == ["time: expected when it has ended, observed 700000 us after that"]
     assert found((replace(late, held_us=700_000), 0)) == []
+
+
+PLACES = {"transmission": 7, "direction": "up", "genuine": True, "phy": PHY.hex(), "frame_id": "a",
+          "dr": 5, "freq_hz": 868_100_000, "airtime_us": 50_000}  # fmt: skip
+UPDF = (
+    '{"msgtype":"updf","MHdr":64,"DevAddr":%d,"FCtrl":0,"FCnt":10,"FOpts":"","FPort":2,'
+    '"FRMPayload":"B12D79F6271B","MIC":1116705135,"DR":5,"Freq":868100000,"upinfo":{"xtime":7}}'
+)
+
+
+def told_of(*events: Happened, until_s: int = 3, heard: bool = True) -> list[str]:
+    """What is wrong where a station hears transmission 7, or does not."""
+    gateways = gateways_on("simulated", strength=lambda *where: (-80, 7.0) if heard else None)
+    for at_s, kind, facts in events:
+        gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
+    found = list(gateways.unsaid(until_s * SECOND_US, {"west": "west"}))
+    assert all(one.owner is Owner.GATEWAY for one in found)
+    return [one.text for one in found]
+
+
+def test_what_it_has_heard_it_tells() -> None:
+    sent, tells = (1, "radio.transmit", PLACES), {"direction": "up", "text": UPDF % 0x26000001}
+    silent = ["west: word of a, which it has heard: expected one, observed none"]
+    assert told_of(sent) == silent
+    assert told_of(sent, (2, "station.text", tells)) == []
+    assert told_of(sent, (2, "station.text", tells | {"dropped": True})) == []
+    assert told_of(sent, (2, "station.text", tells | {"origin": "injected"})) == silent
+    assert told_of(sent, heard=False) == []
+    assert told_of(sent, until_s=1) == []
+    lost = {"receiver": "west", "transmission": 7}
+    assert told_of(sent, (1, "radio.lost", lost)) == []
+    assert told_of(sent, (2, "station.link", {"event": "refused"})) == []
+
+
+def test_what_it_tells_was_on_the_air() -> None:
+    other = {"direction": "up", "text": UPDF % 0x26000002}
+    told = told_of((2, "station.text", other))
+    assert [one.partition(", observed")[0] for one in told] == [
+        "updf of west: octets: expected some that were on the air"
+    ]
+    replayed = {"seam": "air", "fault": "replay", "detail": {"phy": told[0].rpartition(" ")[2]}}
+    assert told_of((1, "fault.begin", replayed), (2, "station.text", other)) == []
+    by_radio = {**replayed, "detail": {"radio": "second"}}
+    assert told_of((1, "fault.begin", by_radio), (2, "station.text", other)) == told
+    assert told_of((2, "station.text", other | {"origin": "injected"})) == []
+
+
+def test_whoever_hears_a_device_well_is_heard() -> None:
+    asked = (1, "radio.transmit", PLACES | {"dev_eui": "alpha"})
+    answer = (1, "radio.transmit", on_air() | {"transmission": 8})
+    faded = (1, "radio.lost", {"receiver": "alpha", "transmission": 8, "cause": "faded"})
+    weak = "downlink of west on the air: strength: expected as the uplink was, which came with"
+    assert f"{weak} -80 dBm, observed too weak for its device" in told_of(asked, answer, faded)
+    cut = (1, "radio.lost", faded[2] | {"cause": "cut"})
+    for others in ((asked, answer, cut), (answer, faded), (asked, faded)):
+        assert not any("strength" in one for one in told_of(*others))
+
+
+@pytest.mark.parametrize(("freq_hz", "dr", "deaf"), [
+    (868_100_000, 5, True), (868_100_000, 6, False), (868_800_000, 5, False),
+])  # fmt: skip
+def test_it_hears_on_the_channels_of_its_region(freq_hz: int, dr: int, deaf: bool) -> None:
+    sent = (1, "radio.transmit", PLACES | {"dev_eui": "alpha", "freq_hz": freq_hz, "dr": dr})
+    lost = (1, "radio.lost", {"receiver": "west", "transmission": 7, "cause": "not tuned"})
+    wrong = ["west: channels: expected one on 868100000, observed none"]
+    assert told_of(sent, lost) == wrong * deaf

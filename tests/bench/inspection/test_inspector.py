@@ -124,6 +124,41 @@ def test_a_station_without_a_clock_is_why_nothing_was_answered() -> None:
     )  # fmt: skip
 
 
+def sent_at(t_us: int, freq_hz: int) -> dict[str, Any]:
+    return event(
+        t_us, "radio.transmit", direction="up", genuine=True, origin="device", phy=PHY.hex(),
+        dev_eui=ALPHA, f_cnt=10, session=0, frame_id=FRAME_ID, airtime_us=50_000, dr=5,
+        freq_hz=freq_hz, transmission=t_us,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_late_copy_of_a_frame_is_the_transmission_that_its_clock_or_its_channel_shows(
+    before: int,
+) -> None:
+    """A frame was sent twice, and its station tells of the first when the second is on the air."""
+    earlier = [sent_at(0, 868_500_000), text(60_000, "up", {**UPDF, "Freq": 868_500_000})]
+    first = {**UPDF["upinfo"], "xtime": 12_000_000}
+    second = {**first, "xtime": 14_300_000}
+    events = [
+        event(0, "case.begin", rig="emulated"),
+        *earlier[: 2 * before],
+        sent_at(5_000_000, 868_300_000),
+        sent_at(7_300_000, 868_100_000),
+        text(7_320_000, "up", {**UPDF, "upinfo": first}),
+        text(7_400_000, "up", {**UPDF, "Freq": 868_100_000, "upinfo": second}),
+    ]
+    device = KnownDevice(ALPHA, bytes(16), [Session(ADDRESS, KEYS, 0)])
+
+    def blamed(events: list[dict[str, Any]]) -> list[str]:
+        found = Inspector(EU868, "000013", [device], {WEST: "west"}).inspect(events)
+        return [one.text.split(": ", 1)[1] for one in found if one.owner == "gateway"]
+
+    assert blamed(events) == []
+    wrong = text(7_500_000, "up", {**UPDF, "Freq": 868_500_000, "upinfo": second})
+    assert blamed([*events, wrong]) == ["Freq: expected 868100000, observed 868500000"]
+
+
 @pytest.mark.parametrize(
     ("said", "again"),
     [("version config", 0), ("version config config", 1), ("version config version config", 0)],

@@ -4,6 +4,7 @@ import pytest
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Session
+from bench.inspection.gateway import Strength, unknown
 from bench.inspection.sender import Senders
 from bench.verdict.owner import Owner
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame
@@ -16,13 +17,31 @@ LINK_ADR_REQ = bytes.fromhex("035F070002")
 CONFIRMED, UNCONFIRMED = Kind.CONFIRMED_DOWN, Kind.UNCONFIRMED_DOWN
 
 
+def downlink(kind: Kind, port: int | None, f_opts: bytes) -> bytes:
+    body = b"on" if port is not None else b""
+    return data_frame(
+        kind, DEV_ADDR, KEYS, 0, f_port=port, payload=body, f_opts=f_opts, ack=not port
+    )
+
+
 class Told:
     """What happens to one device, a second after the other; remembers what was found."""
 
-    def __init__(self, dev_eui: str = DEV_EUI, *, rig: str = "", newest: int = 9) -> None:
+    def __init__(
+        self,
+        dev_eui: str = DEV_EUI,
+        *,
+        rig: str = "",
+        newest: int = 9,
+        asks_at_lowest_dr: bool = True,
+        strength: Strength = unknown,
+    ) -> None:
         session = Session(DEV_ADDR, KEYS, 0, f_cnt_up=newest)
-        known = KnownDevice(DEV_EUI, bytes(16), [session], counts_dev_nonces=True)
-        self._senders = Senders({DEV_EUI: known}, EU868)
+        known = KnownDevice(
+            DEV_EUI, bytes(16), [session], join_eui="0" * 16, counts_dev_nonces=True,
+            asks_at_lowest_dr=asks_at_lowest_dr,
+        )  # fmt: skip
+        self._senders = Senders({DEV_EUI: known}, EU868, strength)
         self._dev_eui = dev_eui
         self._t_us = 0
         self._found: list[str] = []
@@ -47,11 +66,13 @@ class Told:
         return self.says(f"+EVT:RX_1:-84:12:UNICAST:{port}:6f6e" if port else "+EVT:TX_DONE")
 
     def is_sent(self, kind: Kind, *, port: int | None = 7, f_opts: bytes = b"") -> "Told":
-        body = b"on" if port is not None else b""
-        ack = not port
-        phy = data_frame(kind, DEV_ADDR, KEYS, 0, f_port=port, payload=body, f_opts=f_opts, ack=ack)
-        self._senders.handed_over(self._dev_eui, phy, {})
+        self._senders.handed_over(self._dev_eui, downlink(kind, port, f_opts), {})
         return self
+
+    def is_on_air(self, *, port: int | None = 7, f_opts: bytes = b"") -> "Told":
+        phy = downlink(UNCONFIRMED, port, f_opts).hex()
+        facts = {"direction": "down", "dr": 5, "freq_hz": 868_100_000, "transmission": 7}
+        return self._take(kind="radio.transmit", phy=phy, **facts)
 
     def sends(
         self,
@@ -66,20 +87,28 @@ class Told:
         session: int = 0,
         adr: bool = False,
         adr_ack_req: bool = False,
+        dr: int = 5,
+        freq_hz: int = 868_300_000,
+        class_b: bool = False,
     ) -> "Told":
         phy = data_frame(
             kind, DEV_ADDR, keys, f_cnt, f_port=port, payload=b"21.5 C",
-            f_opts=f_opts, ack=ack, adr=adr, bit_6=adr_ack_req,
+            f_opts=f_opts, ack=ack, adr=adr, bit_6=adr_ack_req, bit_4=class_b,
         )  # fmt: skip
-        return self._transmits(phy, f_cnt=f_cnt, session=session, origin=origin)
+        facts = {"f_cnt": f_cnt, "session": session, "origin": origin, "freq_hz": freq_hz}
+        return self._transmits(phy, dr=dr, **facts)
 
-    def joins(self, dev_nonce: int = 1, *, key: bytes = bytes(16)) -> "Told":
-        phy = join_request(key, join_eui="0" * 16, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
+    def joins(
+        self, dev_nonce: int = 1, *, key: bytes = bytes(16), join_eui: str = "0" * 16
+    ) -> "Told":
+        phy = join_request(key, join_eui=join_eui, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
         return self._transmits(phy)
 
-    def answered(self, *, late_us: int = 0, lost: bool = False, before: bool = False) -> "Told":
+    def answered(
+        self, *, late_us: int = 0, lost: bool = False, before: bool = False, f_opts: bytes = b""
+    ) -> "Told":
         """A right acknowledgement is in RX1 of its newest frame, and ends 50 ms later."""
-        phy = data_frame(UNCONFIRMED, DEV_ADDR, KEYS, 0, ack=True)
+        phy = data_frame(UNCONFIRMED, DEV_ADDR, KEYS, 0, ack=True, f_opts=f_opts)
         opens_us = self._t_us + 50_000 + 1_000_000
         self._senders.handed_over(self._dev_eui, phy, {(5, 868_100_000): (opens_us,)})
         on_air = {"direction": "down", "dr": 5, "freq_hz": 868_100_000, "airtime_us": 50_000}
@@ -167,6 +196,15 @@ def test_what_was_typed_is_asked_with_the_next_frame() -> None:
     assert Told().types("AT+TIMEREQ=1").sends(10, f_opts=b"\x0d").found == []
 
 
+def test_what_nobody_has_typed_is_not_asked() -> None:
+    surplus = "LINK_CHECK: expected none: nobody has asked for it at the console, observed one"
+    assert told_to_send(known()).sends(10, f_opts=b"\x02").found == [surplus]
+    asked = told_to_send(known().types("AT+LINKCHECK=1"))
+    assert told_to_send(asked.sends(10, f_opts=b"\x02")).sends(11).found == []
+    kept = told_to_send(known().types("AT+LINKCHECK=1").types("ATZ", answer=""))
+    assert kept.sends(10, f_opts=b"\x02").found == []
+
+
 def test_a_frame_is_signed_with_the_key_and_the_counter_of_its_session() -> None:
     [found] = Told().sends(10, keys=Keys(bytes(range(16)), bytes(16))).found
     assert found.startswith("MIC: expected that of its session and FCnt 10, observed ")
@@ -191,6 +229,27 @@ def test_whoever_is_not_heard_asks_for_a_sign_of_life() -> None:
     assert unheard(64).sends(64, adr=True, adr_ack_req=True).found == []
     assert unheard(64).sends(64).found == []
     assert unheard(64).is_sent(UNCONFIRMED).sends(64, adr=True).found == []
+
+
+def test_at_its_lowest_data_rate_it_need_not_ask() -> None:
+    """LoRaWAN 1.0.3, 4.3.1.1 forbids it; 1.0.4 does not."""
+
+    def unheard(told: Told, dr: int) -> list[str]:
+        for f_cnt in range(64):
+            told_to_send(told).sends(f_cnt, adr=True, dr=dr)
+        return told_to_send(told).sends(64, adr=True, dr=dr).found
+
+    def simulated(*, asks: bool) -> Told:
+        return Told(rig="simulated", newest=-1, asks_at_lowest_dr=asks).types("AT+ADR=1")
+
+    missing = ["ADRACKReq: expected yes: 64 frames unheard, observed no"]
+    assert unheard(Told(), 0) == []
+    assert unheard(Told(), 1) == missing
+    assert unheard(simulated(asks=True), 0) == missing
+    assert unheard(simulated(asks=False), 0) == []
+    assert unheard(simulated(asks=False), 1) == missing
+    surplus = told_to_send(simulated(asks=False)).sends(0, adr=True, adr_ack_req=True, dr=0)
+    assert surplus.found == ["ADRACKReq: expected no: 0 frames unheard, observed yes"]
 
 
 def test_who_begins_again_owes_nothing() -> None:
@@ -265,6 +324,8 @@ def test_dev_nonces_are_counted(nonce: int, found: int) -> None:
     wrong = [f"DevNonce: expected more than 5, observed {nonce}"] * found
     assert known().joins(5).joins(nonce).found == wrong
     assert [one[:4] for one in known().joins(5, key=bytes(range(16))).found] == ["MIC:"]
+    other = "JoinEUI: expected 0000000000000000, observed 70B3D57ED0000000"
+    assert known().joins(5, join_eui="70B3D57ED0000000").found == [other]
 
 
 def test_a_sign_of_life_is_asked_for_after_64_frames_and_not_before() -> None:
@@ -285,6 +346,14 @@ def test_an_answer_is_given_as_often_as_it_was_asked_for() -> None:
     assert asked().sends(10, f_opts=b"\x03\x07").sends(11, f_opts=b"\x03\x07").found == twice
 
 
+def test_it_sends_on_its_channels_and_as_class_a() -> None:
+    beside = "frequency: expected one of its channels, observed 868400000"
+    assert told_to_send(known()).sends(10, freq_hz=868_400_000).found == [beside]
+    beacons = "class B: expected no, observed yes"
+    assert told_to_send(known()).sends(10, class_b=True).found == [beacons]
+    assert Told().sends(10, freq_hz=868_400_000, class_b=True).found == []
+
+
 def test_what_is_in_its_window_is_heard() -> None:
     def sent() -> Told:
         return told_to_send(known().types("AT+CFM=1")).sends(10, kind=Kind.CONFIRMED_UP)
@@ -300,6 +369,40 @@ def test_what_is_in_its_window_is_heard() -> None:
         assert sent().answered(**excuse).sends(10, kind=Kind.CONFIRMED_UP).found == []
 
 
+def test_what_was_asked_in_its_window_is_answered() -> None:
+    missing = "answer to LINK_ADR: expected one, observed none"
+    sent = told_to_send(known()).sends(10).answered(f_opts=LINK_ADR_REQ)
+    assert told_to_send(sent).sends(11).found == [missing]
+    lost = told_to_send(known()).sends(10).answered(f_opts=LINK_ADR_REQ, lost=True)
+    assert told_to_send(lost).sends(11).found == []
+
+
+def test_what_nobody_answers_is_repeated() -> None:
+    def sent(times: int) -> Told:
+        told = told_to_send(known().types("AT+CFM=1").types("AT+RETY=2"))
+        for _ in range(times):
+            told.sends(10, kind=Kind.CONFIRMED_UP)
+        return told.says("+EVT:SEND_CONFIRMED_FAILED(4)")
+
+    assert sent(3).found == []
+    assert sent(2).found == ["transmissions of its message: expected 3, observed 2"]
+
+
+def test_what_asks_for_no_answer_is_sent_as_often_as_its_network_has_asked() -> None:
+    def granted(times: int) -> Told:
+        told = told_to_send(known().types("AT+ADR=1")).sends(10, adr=True)
+        told = told_to_send(told.answered(f_opts=LINK_ADR_REQ))
+        for _ in range(times):
+            told.sends(11, adr=True, f_opts=b"\x03\x07")
+        return told
+
+    done = "+EVT:TX_DONE"
+    assert granted(2).says(done).found == []
+    assert granted(1).says(done).found == ["transmissions of its message: expected 2, observed 1"]
+    assert granted(1).says("").answered().says(done).found == []
+    assert Told().sends(10).says(done).found == []
+
+
 def test_what_a_device_owed_may_have_gone_with_a_frame_that_nobody_heard() -> None:
     assert Told().sends(10).hears(CONFIRMED, f_opts=LINK_ADR_REQ).sends(12).found == []
     asked = Told().sends(10).types("AT+LINKCHECK=1")
@@ -310,6 +413,31 @@ def test_a_frame_that_is_told_of_late_is_not_looked_at_again() -> None:
     told = Told().sends(10).hears(CONFIRMED, f_opts=LINK_ADR_REQ)
     answer = {"ack": True, "f_opts": b"\x03\x07"}
     assert told.sends(11, **answer).sends(12).sends(11, **answer).sends(13).found == []
+
+
+def test_a_downlink_is_heard_once() -> None:
+    heard = "+EVT:RX_1:-84:12:UNICAST:7:6f6e"
+    twice = "FCntDown: expected more than 0, observed 0"
+    assert Told().hears(CONFIRMED).hears(CONFIRMED).sends(10, ack=True).found == [twice]
+    again = Told().hears(CONFIRMED).sends(10, ack=True).is_sent(CONFIRMED)
+    assert again.sends(11, ack=True).found == ["ACK: expected no, observed yes"]
+    assert Told().is_sent(CONFIRMED).is_sent(CONFIRMED).says(heard).sends(10, ack=True).found == []
+
+
+@pytest.mark.parametrize(
+    ("margin", "wrong"), [(6, []), (7, []), (8, ["expected 6.5, observed 8"]), (-7 % 64, None)]
+)
+def test_it_tells_how_well_it_heard_the_question(margin: int, wrong: list[str] | None) -> None:
+    """LoRaWAN 1.0.4, 5.5: the SNR of DevStatusReq."""
+
+    def asked(snr_db: float | None) -> Told:
+        told = Told(strength=lambda *where: snr_db and (-80, snr_db))
+        told.is_sent(UNCONFIRMED, port=None, f_opts=b"\x06").is_on_air(port=None, f_opts=b"\x06")
+        return told.sends(10, f_opts=bytes([6, 255, margin]))
+
+    due = ["expected 6.5, observed -7"] if wrong is None else wrong
+    assert asked(6.5).found == [f"margin of DevStatusAns: {one}" for one in due]
+    assert asked(None).found == []
 
 
 def test_what_was_asked_on_port_0_is_not_known() -> None:

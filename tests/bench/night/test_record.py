@@ -1,7 +1,12 @@
 """What became of the cases of a run, read from its captures alone."""
 
+import json
 from pathlib import Path
 
+import pytest
+
+from bench.capture.wholeness import Wholeness
+from bench.cli.run import Ran
 from bench.night.record import (
     CaseVerdict,
     ExitCode,
@@ -9,8 +14,10 @@ from bench.night.record import (
     in_words,
     read_left_out,
     read_verdicts,
+    record_of,
     totals,
 )
+from bench.report.score_file import unscored
 
 BEGIN = '{"schema":1,"run_id":"r","source":"bench","seq":0,"t_us":1,"kind":"case.begin","case":"a"}'
 PASSED = (
@@ -52,6 +59,25 @@ def test_the_exit_code_of_captures_is_that_of_scores(tmp_path: Path) -> None:
     assert exit_code_of(read_verdicts(run_folder(tmp_path, REPEATED))) is ExitCode.REPEATED
     assert exit_code_of(read_verdicts(run_folder(tmp_path, FAILED))) is ExitCode.FAILED
     assert exit_code_of([]) is ExitCode.BENCH_ERROR
+
+
+@pytest.mark.parametrize(("share_max", "code"), [(0.5, 0), (0.4, 11)])
+def test_a_lab_says_how_much_may_stay_undecided(
+    tmp_path: Path, share_max: float, code: int
+) -> None:
+    """Its run, its score, the night and its report agree."""
+    unproven = FAILED.replace("FAIL", "INCONCLUSIVE")
+    run = run_folder(tmp_path, BEGIN, PASSED, BEGIN.replace('"a"', '"b"'), unproven)
+    inventory = {"name": "lab", "inconclusive_share_max": share_max}
+    (run / "manifest.json").write_text(json.dumps({"inventory": inventory}))
+    whole = Wholeness()
+    ran = Ran(run, tuple(read_verdicts(run)), whole, failed=0, interrupted=False)
+    assert ran.exit_code == code
+    verdicts = [{"case": one.case, "verdict": one.verdict} for one in ran.verdicts]
+    said = json.dumps({"verdicts": verdicts, "wholeness": {"whole": True}}).encode()
+    recorded = record_of(run, said)
+    assert recorded is not None and recorded.code == code
+    assert unscored(run).inconclusive_share_max == share_max
 
 
 def test_totals_name_every_word_and_read_well() -> None:

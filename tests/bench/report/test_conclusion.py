@@ -57,16 +57,17 @@ def test_a_bench_error_comes_before_a_failure_and_that_before_doubt(words, code)
 
 def test_inconclusive_is_allowed_up_to_a_share() -> None:
     score = scored("PASS", "PASS", "PASS", "INCONCLUSIVE")
-    assert exit_code(score, inconclusive_share_max=0.25) == 0
-    assert exit_code(score, inconclusive_share_max=0.24) == 11
+    assert exit_code({**score, "inconclusive_share_max": 0.25}) == 0
+    assert exit_code({**score, "inconclusive_share_max": 0.24}) == 11
+    assert exit_code({**score, "inconclusive_share_max": "much"}) == 11
 
 
 def test_within_the_allowed_share_a_repeated_pass_still_shows() -> None:
-    assert exit_code(scored("PASS 2", "INCONCLUSIVE"), inconclusive_share_max=0.5) == 10
+    assert exit_code({**scored("PASS 2", "INCONCLUSIVE"), "inconclusive_share_max": 0.5}) == 10
 
 
 def test_a_night_that_proves_nothing_is_never_0() -> None:
-    assert exit_code(scored("INCONCLUSIVE"), inconclusive_share_max=1.0) == 11
+    assert exit_code({**scored("INCONCLUSIVE"), "inconclusive_share_max": 1.0}) == 11
 
 
 @pytest.mark.parametrize("score", [{}, {"verdicts": None}, {"verdicts": ["PASS"]}])
@@ -79,6 +80,11 @@ def test_a_score_without_verdicts_is_a_bench_error(score) -> None:
     [
         (night("PASS", "PASS"), "PASS", "All 2 cases passed at the first attempt."),
         (night("PASS"), "PASS", "The only case passed at the first attempt."),
+        (
+            night("PASS", "INCONCLUSIVE", inconclusive_share_max=0.5),
+            "PASS",
+            "1 of 2 cases passed at the first attempt, which is enough here.",
+        ),
         (
             night("FAIL", "PASS", owner="LNS"),
             "FAIL",

@@ -108,6 +108,7 @@ def test_a_scenario_passes_on_boards_and_gateways(good: Ran) -> None:
     assert {"lns.outcome", "upstream.published"} <= kinds
     [run] = good.runs
     inventory = json.loads((run / "manifest.json").read_text())["inventory"]
+    assert inventory["inconclusive_share_max"] == 0.05
     assert inventory["devices"] == "dut, spare, e5"
     assert inventory["stations"] == "west, east"
 

@@ -53,6 +53,7 @@ def write_run(folder: Path, written: list[Line]) -> Path:
     for source, texts in sources.items():
         (folder / f"{source}.jsonl").write_text("".join(texts), encoding="utf-8")
     manifest = {"schema": 1, "run_id": "r1", "seed": 1, "rig": "simulated"}
+    manifest |= {"inventory": {"inconclusive_share_max": 0.05}}
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
     return folder
 

@@ -532,6 +532,7 @@ def test_a_good_run_in_full(scored: Scored) -> None:
     ]
     assert (found["left_out"], found["host"]) == ([], {"stalls": 0, "worst_stall_us": 0})
     assert (found["run"], found["run_id"], found["seed"]) == (folder.name, "r1", 1)
+    assert found["inconclusive_share_max"] == 0.05
     assert json.loads((folder / "score.json").read_text("utf-8")) == found
 
 

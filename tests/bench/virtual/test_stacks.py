@@ -249,6 +249,14 @@ def test_adr_asks_for_a_sign_of_life_and_then_goes_back() -> None:
     assert [used[n] for n in changes] == [(5, 16), (4, 16), (3, 16), (2, 16)]
 
 
+@pytest.mark.parametrize("stack", [LORAMAC_NODE, LORAMAC_44], ids=lambda s: s.name)
+def test_at_the_lowest_data_rate_an_older_stack_asks_nothing(stack: Stack) -> None:
+    bench, _ = sends(times=66, stack=stack, confirmed=False, settings=Settings(adr=True, dr=0))
+    asks = [frame.adr_ack_req for frame in bench.server.frames]
+    assert any(asks) is stack.asks_at_lowest_dr
+    assert not any(asks[:64])
+
+
 def test_without_adr_nothing_is_asked() -> None:
     bench, sent = sends(times=130, confirmed=False)
     assert not any(frame.adr_ack_req for frame in bench.server.frames)
