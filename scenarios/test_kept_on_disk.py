@@ -347,6 +347,24 @@ async def test_what_a_consumer_cannot_take_stays_with_the_broker(rig):
     rig.expect_ignored(last, by="sequence", times=0)
 
 
+@pytest.mark.requires("full application", "unlimited broker")
+@pytest.mark.fault("broker", "unlimited")
+async def test_a_consumer_holds_no_more_than_it_may_whatever_it_is_brought(rig):
+    """It reads no further then, and takes the rest once it has acknowledged some."""
+    rig.keep_on_disk()
+    rig.consumer()
+    await rig.unlimit_broker()
+    await rig.fill_application()
+    for number in range(1, 216):
+        await rig.inject(rig.alpha, number=number)
+    await rig.wait(seconds(20))
+    await rig.make_room()
+    await rig.wait(seconds(2))
+    last = await rig.inject(rig.alpha, number=216)
+    rig.expect_effects(last)
+    rig.expect_ignored(last, by="sequence", times=0)
+
+
 @pytest.mark.requires("user properties", "QoS 0")
 @pytest.mark.fault("broker", "restart")
 async def test_a_consumer_finds_its_broker_again_and_what_it_did_not_acknowledge(rig):

@@ -315,7 +315,7 @@ class MemoryServer(NetworkServer):
         self._provisioned = [device for device in devices if device.is_known_to(self.lns)]
         if self._setup.on_disk:
             assert self._store.claims is None, "a file is of one server"
-            self._store.disk = DiskStore()
+            self._store.disk = DiskStore(self._store.found)
             self._capture = CaptureFile(self.lns)
         await self._open_redis()
         for device in self._provisioned:

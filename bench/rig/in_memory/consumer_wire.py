@@ -19,10 +19,11 @@ from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
-from bench.rig.in_memory.disk_outbox import seize
+from bench.rig.in_memory.outbox_file import seize
 from bench.rig.interfaces import Wire
 from bench.verdict.wire import json_of
-from bench.virtual.mqtt_broker import Client, Login, MqttBroker, Published
+from bench.virtual.mqtt_broker import Client, MqttBroker
+from bench.virtual.mqtt_packets import Login, Published
 from lns.clock import now_us
 from lns.delivery import Incoming
 from lns.delivery.detectors import TOPIC, topic_of
@@ -46,6 +47,7 @@ _AT_LEAST_ONCE, _NOTHING_RETAINED = 1, 2 << 4
 _ASKED = {_TOPIC: _AT_LEAST_ONCE | _NOTHING_RETAINED, TOPIC: _AT_LEAST_ONCE}
 _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
 _TOO_LATE = "lorawan/bench/late/up"
+_LEFT_WITHIN_US = 100_000
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
 
@@ -117,6 +119,10 @@ class ConsumerWire:
             asyncio.get_running_loop().call_later(0, heard.set_result, None)
             await heard  # whoever reads has done so by then
 
+    def unlimit(self) -> None:
+        """Let the broker bring more at a time than the consumer takes (Receive Maximum)."""
+        self._broker.is_unlimited = True
+
     def cut(self) -> None:
         """The consumer is gone, or its connection: nothing more of it is heard."""
         self._broker.hang_up()
@@ -128,8 +134,12 @@ class ConsumerWire:
     def start(self) -> None:
         self._broker.listen()
 
-    def end(self) -> None:
-        """The case is over, and the consumer has said goodbye."""
+    def end(self, took_us: int) -> None:
+        """The case is over, and the consumer has said goodbye, which took it so long."""
+        if self._client is not None:
+            self._wrong("ended when the broker has read all of it", "it is connected yet")
+        if took_us > _LEFT_WITHIN_US:
+            self._wrong(f"ended within {_LEFT_WITHIN_US} us", f"{took_us} us")
         if self._broker.without_a_word > self._renewals:
             self._wrong("a goodbye", "none")
         if self._told != self._done:
@@ -163,15 +173,22 @@ class ConsumerWire:
             self._wrong(f"{_ASKED} asked for", f"{topic_filter} with options {options:#x}")
         elif topic_filter == TOPIC:
             self._behind = self._sent
-            self._retained = [(topic_of(name), b"%d.5" % number) for number, name in _PRODUCERS]
-            for topic, payload in self._retained:
-                client.bring(topic, payload, {}, 1, retain=True)
+            for number, name in _PRODUCERS:
+                self._state(client, name, b"%d.5" % number, retain=True)
         elif client is not self._client:
             self._resume(client)
 
     def _resume(self, client: Client) -> None:
         self._client = client
+        if self._is_left_behind:
+            for number, name in _PRODUCERS:
+                self._state(client, name, b"%d.25" % number, retain=False)
         self._memory.connect(self._name, self._bring)
+
+    def _state(self, client: Client, producer: str, payload: bytes, *, retain: bool) -> None:
+        """Bring what a producer has said of itself, before or just now."""
+        self._retained.append((topic_of(producer), payload))
+        client.bring(topic_of(producer), payload, {}, _AT_LEAST_ONCE, retain=retain)
 
     def _bring(
         self,

@@ -140,6 +140,11 @@ class MemoryConsumer(Consumer):
         self._setup.case.fault("broker", "lose acknowledgements", consumer=name)
         self._broker.lose_acks(name)
 
+    def unlimit(self) -> None:
+        assert self.wire is not None, "only a broker on a wire keeps messages back"
+        self._setup.case.fault("broker", "unlimited", consumer=self.settings.name)
+        self.wire.unlimit()
+
     async def fill(self, room: int | None) -> None:
         assert self._lines is not None, "it is started by the first act"
         if room is not None:
@@ -180,8 +185,9 @@ class MemoryConsumer(Consumer):
             await self.kill()
         else:
             await self.wire.fall_silent()
+            began_us = now_us()
             await self._stop()
-            self.wire.end()
+            self.wire.end(now_us() - began_us)
         if self.relay is not None:
             self.relay.end()
         if self._lines is not None:
@@ -417,6 +423,7 @@ class MemoryApplication(Application):
             "QoS 0",
             "small inbox",
             "relay",
+            "unlimited broker",
         }
     )
 
