@@ -194,3 +194,16 @@ async def test_a_join_whose_reply_was_lost_is_accepted_when_it_comes_again(rig):
     due = NO_JOIN + FIRST + JOINED_ELSEWHERE * 3
     used = ("west", "west", "north")
     rig.expect(joining, due, lost="west", first="west", elsewhere=used)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_session_with_other_counters_is_known_by_nothing_of_before(rig):
+    """What was claimed in it belongs to who it was; its next frame is the first of all."""
+    _two_servers(rig)
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", "north", confirmed=True)
+    await rig.restart_lns(f_cnt_up=10, lns="lns-a")
+    await rig.wait(seconds(30))
+    after = await hear(rig, device, "west", confirmed=True)
+    rig.expect(before, OWNED + LOST, owned="west", lost="north")
+    rig.expect(after, OWNED, owned="west")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.clock import milliseconds, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
 from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, STRANGE
@@ -22,6 +22,7 @@ NOT_KEPT = Table("""
 
 MORE_HZ = (867_100_000, 867_300_000, 867_500_000, 867_700_000, 867_900_000)
 EU868_MOST = {"rx1_dr_offset": 5, "rx2_dr": 7, "more_channels_hz": MORE_HZ, "rx_delay_s": 15}
+WEEK = minutes(7 * 24 * 60)
 FURTHEST = [
     ("EU868", {"rx2_dr": 0, "dev_status_s": 60}, {**EU868_MOST, "join_nonce_min": 0xFF0000}),
     ("US915", {"rx2_dr": 8, "f_cnt_bits": 16}, {"rx2_dr": 13, "rx1_dr_offset": 3, "nb_trans": 15}),
@@ -191,6 +192,21 @@ async def test_an_id_is_remembered_however_often_its_consumer_begins_anew(rig):
         await rig.inject(rig.alpha, message_id=first.message_id)
     rig.expect_effects(first)
     rig.expect_ignored(first, by="window", times=3)
+
+
+async def test_ids_of_an_earlier_version_count_for_a_week(rig):
+    """It knew no topics; then none of what it knew may count, and ids are those of their topic."""
+    rig.keep_on_disk()
+    rig.consumer(window=WEEK, sequence=False)
+    first = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(1))
+    for away in (seconds(1), WEEK):
+        await rig.kill_consumer()
+        await rig.wait(away)
+        await rig.start_consumer()
+    after = await rig.inject(rig.charlie)
+    rig.expect_effects(first)
+    rig.expect_effects(after)
 
 
 ANYWHERE = pytest.mark.parametrize(

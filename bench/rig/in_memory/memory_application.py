@@ -236,7 +236,9 @@ class MemoryConsumer(Consumer):
         try:
             async with inbox, self._relayed(relayed), self._subscribed(inbox, ended):
                 self._inbox = inbox
-                self._books.opened(self.settings.window_us, checks=self.settings.sequence)
+                self._books.opened(
+                    self.settings.window_us, self._utc_us(), checks=self.settings.sequence
+                )
                 begun.set_result(None)
                 await ended
         except* Crashed:
@@ -517,7 +519,9 @@ class MemoryApplication(Application):
             keys = seen.remembered[Detector.KEY].count
             by_key = books.remembered_keys(keys, self._utc_us())
             parked = books.put_aside(map(_parked, await store.parked()))
-            for text in (*books.figures(_figures(seen)), *remembered, *by_key, *kept, *parked):
+            topicless = books.topicless(numbers.get("topicless_until_us", 0))
+            by_time = *remembered, *by_key, *kept, *topicless
+            for text in (*books.figures(_figures(seen)), *by_time, *parked):
                 self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
         for one in self._consumers.values():
             await one.end()

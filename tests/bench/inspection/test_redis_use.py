@@ -5,17 +5,20 @@ import json
 import pytest
 
 from bench.inspection.redis_use import (
+    AGAIN_US,
     DATABASE,
     OTHERS,
     PASSWORD,
     USER,
     Conversation,
+    Insistence,
     Key,
     Words,
     counters_left,
     in_the_end,
     is_confirmation,
     is_reservation,
+    left_of_before,
     released,
     reserved,
 )
@@ -187,3 +190,28 @@ def test_a_fault_may_leave_places_and_addresses_behind() -> None:
     held = Key("inbox:{application}:held:window:a", 30_000, b"application:1:1")
     address = Key("lns:dev_addr:26000002", None, [b"70B3D57ED0000001"])
     assert left(*GOOD, held, address, is_sure=False) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "stays"),
+    [
+        (b"lns:{A}:claim:26000001", False),
+        (b"lns:{A}:claim:26000002", True),
+        (b"lns:{A}:frame:26000001:3:0A0B0C0D", False),
+        (b"lns:{A}:f_cnt_down", False),
+        (b"lns:{A}:dev_nonces", True),
+    ],
+)
+def test_whoever_begins_anew_is_known_by_nothing_of_before(key: bytes, *, stays: bool) -> None:
+    wrong = list(left_of_before(b"lns:{A}:", b'[{"dev_addr": "26000001"}]', [key]))
+    assert (not wrong) is stays
+
+
+@pytest.mark.parametrize(("after_us", "wrong"), [(AGAIN_US, 0), (AGAIN_US + 1, 1)])
+def test_what_could_not_be_confirmed_is_said_again_soon(after_us: int, wrong: int) -> None:
+    insistence = Insistence()
+    assert not list(insistence.comes("a", 7))
+    insistence.failed("a", 10)
+    assert len(list(insistence.comes("a", 10 + after_us))) == wrong
+    insistence.is_over("a")
+    assert not list(insistence.comes("a", 100_000_000))
