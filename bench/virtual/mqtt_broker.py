@@ -31,7 +31,7 @@ _AT_ONCE = 65_536  # octets
 _CONNECT, _CONNACK, _PUBLISH, _PUBACK = 1, 2, 3, 4
 _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
-_NOT_AUTHORIZED, _QUOTA_EXCEEDED = 0x87, 0x97
+_NOT_AUTHORIZED, _SHUTTING_DOWN, _QUOTA_EXCEEDED = 0x87, 0x8B, 0x97
 _MOMENT_US, _SECOND_US = 100_000, 1_000_000
 _SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
 _OF_CONNECT = {_SESSION_EXPIRY: 4, _RECEIVE_MAXIMUM: 2, _PACKET_MAXIMUM: 4}
@@ -71,6 +71,11 @@ class Client:
         self.listen(listening=False)
         asyncio.get_running_loop().remove_writer(self._line)
         self._line.close()
+
+    def dismiss(self) -> None:
+        """Tell it that there is no broker any more."""
+        if self.login.client:
+            self._say(_DISCONNECT << 4, bytes([_SHUTTING_DOWN, 0]))
 
     @property
     def is_gone(self) -> bool:
@@ -359,6 +364,12 @@ class MqttBroker:
         listener.listen()
         listener.setblocking(False)
         asyncio.get_running_loop().add_reader(listener, self._accept)
+
+    def stop(self) -> None:
+        """Say to each client that it shuts down (3.14.2.1), and be away."""
+        for client in self._clients:
+            client.dismiss()
+        self.go()
 
     def go(self) -> None:
         """Be away: connections end, and nobody can connect."""

@@ -129,7 +129,7 @@ class ConsumerWire:
 
     def stop(self) -> None:
         """The broker is away, until `start`."""
-        self._broker.go()
+        self._broker.stop()
 
     def start(self) -> None:
         self._broker.listen()
@@ -441,7 +441,7 @@ class Relay:
 
     def stop(self) -> None:
         """The broker is away, until `start`."""
-        self._broker.go()
+        self._broker.stop()
 
     def start(self) -> None:
         self._broker.listen()

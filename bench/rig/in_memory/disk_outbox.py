@@ -315,7 +315,8 @@ class DiskOutbox:
             if event.sequence_number <= before:
                 self._wrong(f"{event.message_id}: put aside behind {before} of its topic")
             self._put_aside[event.topic] = event.sequence_number
-            self._refused.pop(event.topic, None)
+            if all(self._topics[one] != event.topic for one in self._since):
+                self._refused.pop(event.topic, None)
 
     def _greet(self, client: Client) -> None:
         """It begins anew each time: what is not acknowledged it has itself."""

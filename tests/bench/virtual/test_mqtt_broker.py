@@ -237,3 +237,12 @@ def test_a_client_is_brought_as_many_as_it_takes_at_a_time(
         )
 
     assert played(tmp_path, talk) == []
+
+
+def test_a_broker_that_stops_says_so(tmp_path: Path) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        broker.stop()
+        assert await said(line, b"") == bytes.fromhex("e002 8b00")
+
+    assert played(tmp_path, talk) == []
