@@ -207,3 +207,20 @@ async def test_a_session_with_other_counters_is_known_by_nothing_of_before(rig):
     after = await hear(rig, device, "west", confirmed=True)
     rig.expect(before, OWNED + LOST, owned="west", lost="north")
     rig.expect(after, OWNED, owned="west")
+
+
+@pytest.mark.fault("store", "restart")
+async def test_all_sessions_of_a_device_are_found_in_a_redis_that_had_forgotten_them(rig):
+    """Its server writes both, the one in use and the one that nobody was heard in yet."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    unheard = await rig.craft(rig.bravo)
+    await rig.bravo.join()
+    await rig.restart_store(empty=True)
+    await tell(rig, unheard, "west")
+    await rig.wait(seconds(3))
+    new = await hear(rig, rig.bravo, "north", confirmed=True)
+    for uplink, station in ((first, "west"), (unheard, "west"), (new, "north")):
+        rig.expect(uplink, FIRST, first=station)

@@ -11,6 +11,10 @@ from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, STRANGE
 
 pytestmark = pytest.mark.requires("virtual time")  # others keep it in a store that is a program
 
+UNANSWERED = Table("""
+    strategy kind      | first
+    *        confirmed | NonDuplicate forwarded Suppressed
+""")
 USED = Table("""
     strategy kind | used
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
@@ -119,6 +123,21 @@ async def test_a_join_that_a_full_disk_did_not_take_is_new_when_it_comes_again(r
     rig.expect(join, NOT_KEPT + FIRST, unkept="west", first="west")
     for frame in (before, after):
         rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.fault("lns", "disk full")
+async def test_a_file_that_takes_no_counters_is_asked_again_with_the_next_frame(rig):
+    """The application has it, so it counts; nobody is answered by what may be forgotten."""
+    rig.keep_on_disk()
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.fill_store(after=1)
+    uplinks += [await rig.alpha.send(confirmed=True) for _ in range(3)]
+    await rig.free_disk()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    for uplink in uplinks:
+        unkept = uplink in uplinks[2:4]
+        rig.expect(uplink, UNANSWERED if unkept else FIRST, first="west")
 
 
 @pytest.mark.fault("lns", "disk slow")
@@ -299,6 +318,25 @@ async def test_what_fails_takes_no_room_in_mind(rig, where):
     for message in (first, refused):
         rig.expect_effects(message)
     rig.expect_ignored(first, by="window", times=2)
+
+
+@ANYWHERE
+@pytest.mark.requires("small inbox")
+async def test_what_fails_drives_nothing_out(rig, where):
+    """As often as it is tried: what leaves for it is back, and is counted when it has succeeded."""
+    _keep(rig, where)
+    rig.consumer(keys=True, entries_max=2, refuses="x", refusals=3)
+    devices = rig.alpha, rig.bravo
+    before = [await rig.inject(device, key=device.dev_eui) for device in devices]
+    await rig.wait(seconds(1))
+    failing = await rig.inject(rig.charlie, message_id="x", key="x")
+    await rig.wait(milliseconds(250))
+    await rig.inject(rig.alpha, message_id=before[0].message_id)
+    await rig.wait(seconds(3))
+    await rig.inject(rig.bravo, message_id=before[1].message_id)
+    for message in (*before, failing):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="window", times=int(message is not failing))
 
 
 @ANYWHERE

@@ -296,6 +296,26 @@ async def test_what_waits_is_put_aside_when_its_time_is_over(rig):
     expect_in_order(rig, [uplink], first=3)
 
 
+@pytest.mark.fault("broker", "away for too long")
+@pytest.mark.requires("virtual time")
+async def test_what_waits_for_too_long_together_is_put_aside_together(rig):
+    """However many they are: none waits until it is its turn to be looked at."""
+    rig.park_after(seconds(5))
+    rig.only("west")
+    before = await delivered(rig)
+    rig.cut_upstream()
+    frames = [await rig.craft(device) for device in (rig.alpha, rig.charlie) for _ in range(5)]
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(10))
+    await rig.release_parked()
+    await rig.restore_upstream()
+    for frame in frames:
+        await rig.until_published(frame)
+    for frame in (before, *frames):
+        rig.expect(frame, FIRST, first="west")
+
+
 @pytest.mark.fault("lns", "killed")
 @pytest.mark.fault("broker", "away for too long")
 @pytest.mark.requires("virtual time")
@@ -646,6 +666,21 @@ async def test_a_broker_that_refuses_the_login_is_left_and_sought_again(rig):
     uplinks.append(await rig.alpha.send(confirmed=True))
     await rig.start_broker()
     await rig.wait(seconds(30))
+    uplinks.append(await delivered(rig))
+    expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "login refused")
+@pytest.mark.requires("virtual time")
+async def test_who_is_refused_comes_again_after_his_wait_and_not_later(rig):
+    """It is told at once that nobody lets it in: it waits for no other word of the broker."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await delivered(rig)]
+    await rig.refuse_logins(3)
+    await rig.lose_pubacks()
+    await rig.find_broker()
+    await rig.wait(seconds(8))
     uplinks.append(await delivered(rig))
     expect_in_order(rig, uplinks)
 

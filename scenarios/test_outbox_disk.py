@@ -39,17 +39,19 @@ async def test_what_a_full_disk_refuses_together_is_refused_at_once(rig):
     """Messages of one moment share one write, and its fate: none of them waits for another one."""
     rig.consumer()
     rig.only("west")
-    devices = rig.alpha, rig.charlie, rig.provision("delta")
-    frames = [await rig.craft(device, confirmed=True) for device in devices]
+    frames = {
+        "west": await rig.craft(rig.alpha, confirmed=True),
+        "east": await rig.craft(rig.charlie, confirmed=True),
+    }
     await rig.fill_disk()
-    for frame in frames:
-        await rig.say(rig.told(frame, by="west"), by="west")
+    for station, frame in frames.items():
+        await rig.say(rig.told(frame, by=station), by=station)
     await rig.wait(seconds(15))
     await rig.free_disk()
-    after = [await delivered(rig)]
-    for frame in frames:
-        rig.expect(frame, REFUSED, refused="west")
-    expect_in_order(rig, after)
+    after = await delivered(rig)
+    for station, frame in frames.items():
+        rig.expect(frame, REFUSED, refused=station)
+    expect_in_order(rig, [after])
 
 
 @pytest.mark.fault("broker", "away")

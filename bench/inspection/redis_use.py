@@ -284,7 +284,7 @@ def _addresses(by_name: Mapping[str, Key], *, is_sure: bool) -> Iterator[str]:
             for other, members in by_name.items()
             if other.startswith("lns:dev_addr:") and dev_eui.encode() in members.value
         }
-        if joined and not kept <= named:
+        if (joined or named) and not kept <= named:
             yield f"{dev_eui}: expected found by {sorted(kept)}, observed by {sorted(named)}"
         if is_sure and not named <= kept:
             yield f"{dev_eui}: expected found by {sorted(kept)} only, observed by {sorted(named)}"

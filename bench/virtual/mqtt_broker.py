@@ -92,10 +92,11 @@ class Client:
         qos: int,
         *,
         retain: bool = False,
+        again: bool = False,
     ) -> int:
         """Send it a message, once it has acknowledged enough of those before (Receive Maximum).
 
-        The packet identifier; 0 for QoS 0.
+        The packet identifier; 0 for QoS 0. `again`: it was sent on an earlier connection (3.3.1.1).
         """
         number = b""
         if qos:
@@ -106,7 +107,7 @@ class Client:
             for name, value in properties.items()
         )
         body = text_of(topic) + number + length_of(len(told)) + told + payload
-        first = _PUBLISH << 4 | qos << 1 | retain
+        first = _PUBLISH << 4 | again << 3 | qos << 1 | retain
         if not qos:
             self._say(first, body)
             return 0
@@ -220,6 +221,7 @@ class Client:
             self._broker.login_refusals -= 1
             self._broker.open_us = now_us()
             self.refused_us = now_us()
+            self._broker.turned_away(self)
             self._say(_CONNACK << 4, bytes([0, _NOT_AUTHORIZED, 0]))
             self.answered_us = None
             return
@@ -320,9 +322,9 @@ class MqttBroker:
     message; `full_us`: when last so many did, `deaf_us`: when it last was deaf. `well_since_us`:
     since when a client is here and is served. `deserted`: how often one has left or has waited for
     less than `patience_us`; `connections`: how many there were, `lost_us`: when the latest ended.
-    `login_refusals`: so many of the next logins are refused; who is refused has to leave at once.
-    `open_us`: since when every login is taken. `is_unlimited`: it brings more messages at a time
-    than a client takes.
+    `login_refusals`: so many of the next logins are refused; who is refused has to leave at once,
+    and `turned_away` is told of him. `open_us`: since when every login is taken, `listens_us`:
+    since when one is heard. `is_unlimited`: it brings more at a time than a client takes.
     """
 
     def __init__(
@@ -338,9 +340,10 @@ class MqttBroker:
         self.greeted: Callable[[Client], None] = lambda client: None
         self.subscribed: Callable[[Client, str, int], None] = lambda client, asked, options: None
         self.resumed: Callable[[Client], None] = lambda client: None
+        self.turned_away: Callable[[Client], None] = lambda client: None
         self.acknowledged: Callable[[Client, int], None] = lambda client, number: None
         self.left_by: Callable[[Client], None] = lambda client: None
-        self.full_us = self.deaf_us = self.open_us = self.without_a_word = 0
+        self.full_us = self.deaf_us = self.open_us = self.without_a_word = self.listens_us = 0
         self.well_since_us: int | None = None
         self.deserted = 0
         self.connections = self.lost_us = 0
@@ -358,7 +361,7 @@ class MqttBroker:
         """Be there, if it is not."""
         if self._listener is not None:
             return
-        self.open_us = now_us()
+        self.open_us = self.listens_us = now_us()
         listener = self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self.path))
         listener.listen()

@@ -36,7 +36,7 @@ from lns.delivery.effect import (
 )
 from lns.delivery.inbox import Accepted, Event
 from lns.delivery.mqtt_sender import MqttSender
-from lns.delivery.mqtt_session import Broker
+from lns.delivery.mqtt_session import Broker, Patience
 from lns.delivery.subscription import Delivery, HeldSubscription
 from lns.store.inbox_store import SqliteInboxStore, Transaction
 
@@ -81,6 +81,7 @@ class ConsumerWire:
         self._subscription: HeldSubscription | None = None
         self._is_asked = self._stays = self._is_left_behind = self._is_over = False
         self._renewals = 0
+        self._known: set[tuple[object, ...]] = set()  # what was brought, however long ago
         self._forget()
 
     @asynccontextmanager
@@ -90,7 +91,8 @@ class ConsumerWire:
         subscription = self._subscription = HeldSubscription(
             Broker(str(self._broker.path), 1), _TOPIC, self._client_id,
             lambda delivery: delivered(self._hold(delivery)),
-            patient=True, chance=self._chance, retained=TOPIC, on_retained=self._hear,
+            patient=True, patience=Patience(in_flight_max=1), chance=self._chance, retained=TOPIC,
+            on_retained=self._hear,
         )  # fmt: skip
         async with subscription:
             yield
@@ -154,6 +156,7 @@ class ConsumerWire:
         """Nothing is on its way on a new connection."""
         self._on_the_way.clear()
         self._held.clear()
+        self._flags: deque[bool] = deque()
         self._sent = self._done = self._told = 0
         self._retained: list[tuple[str, bytes]] = []
         self._heard: list[tuple[str, bytes]] = []
@@ -200,10 +203,14 @@ class ConsumerWire:
     ) -> None:
         assert self._client is not None
         self._brought(topic, payload, properties, qos)
-        number = self._client.bring(topic, payload, properties, qos)
+        this = topic, payload, tuple(properties.items())
+        again = qos > 0 and this in self._known
+        number = self._client.bring(topic, payload, properties, qos, again=again)
         if number:
             self._sent += 1
             self._on_the_way[number] = acknowledge
+            self._known.add(this)
+            self._flags.append(again)
 
     def _hold(self, delivery: Delivery) -> Delivery:
         """A message is with the consumer, until it acknowledges it and all that came before."""
@@ -211,6 +218,8 @@ class ConsumerWire:
             self._wrong("nothing taken by a consumer that ends", delivery.topic)
         if not delivery.qos:
             return delivery
+        if delivery.repeated is not (again := self._flags.popleft()):
+            self._wrong(f"repeated {again}", f"{delivery.repeated}, {delivery.topic}")
         held = [True]
         self._held.append(held)
         if len(self._held) > _HELD_MAX + 1:

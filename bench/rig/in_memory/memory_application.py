@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from fcntl import LOCK_SH, flock
 from functools import partial
 from pathlib import Path
@@ -210,12 +210,17 @@ class MemoryConsumer(Consumer):
             self._find([f"{name}: figures: expected {due}, observed {seen}"])
 
     async def redeliver(self) -> None:
-        name = self.settings.name
+        name, in_time = self.settings.name, False
         if self._inbox is not None:
             if self.wire is not None:
                 await until(lambda: not self._books.waiting(name), _DECIDED_WITHIN_US, TimeoutError)
-            await self._inbox.settled()
-            if self._inbox.waiting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DECIDED_WITHIN_US / 1_000_000):
+                    await self._inbox.settled()
+                    in_time = True
+            if not in_time and not self._inbox.waiting:
+                self._find([f"{name}: not settled, and nothing waits"])
+            if in_time and self._inbox.waiting:
                 self._find([f"{name}: settled, and {self._inbox.waiting} messages wait"])
         if self.wire is not None:
             self.wire.cut()
@@ -368,14 +373,14 @@ class MemoryConsumer(Consumer):
             said.set(None)
             return said.oldest_us
         gone_us = min(oldest_us, said.oldest_us or oldest_us) - _BEFORE_ALL_US
-        gone_us -= gone_us % 100_000
         retry_us, self._retries = self.settings.retry_us, 0
         before_us = (oldest_us - 2_000_000, oldest_us - 1_000_000, oldest_us)
         for number, last_us in enumerate(before_us):
             said.next_round()
             said.hear(topic_of(_SILENT), b" " * number)
             if number == 0:
-                said.hear(topic_of(_GONE), b"%d.%d" % divmod(gone_us // 100_000, 10))
+                for digits in (1, 6):  # of a fraction of a second; the last word counts
+                    said.hear(topic_of(_GONE), f"{gone_us / 1_000_000:.{digits}f}".encode())
             said.hear(topic_of(_QUICKER), statement(_QUICKER, self._utc_us(), retry_us))
             for at_us in (oldest_us - 3_000_000, last_us):
                 said.hear(topic_of(_PRODUCER), statement(_PRODUCER, at_us, retry_us))

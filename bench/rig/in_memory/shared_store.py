@@ -5,6 +5,7 @@ In memory, which they share; one that is alone in a file; or in a real Redis.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import is_
 from pathlib import Path
 from shutil import rmtree
 from sqlite3 import Connection
@@ -52,6 +53,8 @@ class ToldStore(SqliteStore):
     @contextmanager
     def _looked_at(self, dev_eui: Eui) -> Iterator[None]:
         before = self.sessions(dev_eui), self.dev_nonces(dev_eui)
+        if any(map(is_, before[0], self.sessions(dev_eui))):
+            self._found(f"{dev_eui}: expected sessions to be handed out, observed what is kept")
         try:
             yield
         except StoreUnavailable:
