@@ -199,6 +199,23 @@ async def test_a_consumer_that_begins_anew_finds_in_its_file_what_has_had_its_ef
     rig.expect_ignored(crashed, by="window", times=2 if at == "ack" else 1)
 
 
+@pytest.mark.fault("consumer", "crash")
+async def test_what_a_consumer_has_asked_for_when_it_died_is_no_message(rig):
+    """Its session has both subscriptions yet: what producers say of themselves comes then."""
+    rig.keep_on_disk()
+    rig.consumer()
+    await rig.crash_consumer("ack")
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.start_consumer()
+    await rig.wait(seconds(1))
+    messages.append(await rig.inject(rig.alpha, number=2))
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+    rig.expect_ignored(messages[0], by="window")
+
+
 async def test_an_id_is_remembered_however_often_its_consumer_begins_anew(rig):
     """Also where the one before was of an earlier version, which did not know topics apart."""
     rig.keep_on_disk()

@@ -130,8 +130,13 @@ def is_reservation(words: Words) -> bool:
     return any(b":numbers" in key for key in _run(words)[0]) and not is_confirmation(words)
 
 
-def reserved(words: Words, reply: Any, before: Held, held: Held) -> Iterator[str]:
-    """A message that nobody else has is granted: all of its places are held then, for a lease."""
+def reserved(words: Words, reply: Any, before: Held, held: Held, taken: int) -> Iterator[str]:
+    """A message that nobody else has is granted: all of its places are held then, for a lease.
+
+    So many positions were `taken` before; the next ones are its own.
+    """
+    if reply[3] != taken:
+        yield f"positions: expected those behind {taken}, observed behind {reply[3]}"
     keys, (token, _, said, *_rest) = _run(words)
     asked, places = json.loads(said), keys[8:]
     for (number, name), place in zip(asked["places"], places, strict=True):

@@ -218,7 +218,8 @@ class ConsumerWire:
             self._wrong("nothing taken by a consumer that ends", delivery.topic)
         if not delivery.qos:
             return delivery
-        if delivery.repeated is not (again := self._flags.popleft()):
+        again = self._flags.popleft() if self._flags else None
+        if delivery.repeated is not again:
             self._wrong(f"repeated {again}", f"{delivery.repeated}, {delivery.topic}")
         held = [True]
         self._held.append(held)

@@ -313,8 +313,10 @@ class RealRedis:
         if is_confirmation(words):
             self.tell_wrong(released(words, before, self._held(words)))
         if is_reservation(words):
-            self.tell_wrong(reserved(words, reply, before, self._held(words)))
-            self._taken[words[3].decode()] += positions_taken(words)
+            inbox = words[3].decode()
+            wrong = reserved(words, reply, before, self._held(words), self._taken[inbox])
+            self.tell_wrong(wrong)
+            self._taken[inbox] += positions_taken(words)
         if device := preset(words):
             keys = _ask("KEYS", device + b"*")
             self.tell_wrong(left_of_before(device, words[2], keys))

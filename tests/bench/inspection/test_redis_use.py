@@ -105,7 +105,7 @@ def test_what_is_granted_is_held_for_a_lease(
     assert is_reservation(RESERVE)
     assert not is_confirmation(RESERVE)
     free, held = {HELD: (None, -2)}, {HELD: (holder, left_ms)}
-    assert len(list(reserved(RESERVE, [[1]], free, held))) == count
+    assert len(list(reserved(RESERVE, [[1], [], [], 7], free, held, 7))) == count
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,21 @@ def test_what_is_granted_is_held_for_a_lease(
 )
 def test_what_nobody_else_has_is_granted(before: bytes | None, granted: int, count: int) -> None:
     now = {HELD: (b"me", 30_000)}
-    assert len(list(reserved(RESERVE, [[granted]], {HELD: (before, 1)}, now))) == count
+    assert (
+        len(list(reserved(RESERVE, [[granted], [], [], 7], {HELD: (before, 1)}, now, 7))) == count
+    )
+
+
+def test_positions_go_on_where_the_last_ones_ended() -> None:
+    free, held = {HELD: (None, -2)}, {HELD: (b"me", 30_000)}
+    [told] = reserved(RESERVE, [[1], [], [], 8], free, held, 7)
+    assert told == "positions: expected those behind 7, observed behind 8"
 
 
 def test_a_place_is_named_by_its_table() -> None:
     words = [b"inbox:{application}:held:a" if word == HELD else word for word in RESERVE]
     held = {b"inbox:{application}:held:a": (b"me", 30_000)}
-    assert len(list(reserved(words, [[1]], held, held))) == 1
+    assert len(list(reserved(words, [[1], [], [], 7], held, held, 7))) == 1
 
 
 @pytest.mark.parametrize(
