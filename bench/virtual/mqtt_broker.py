@@ -54,6 +54,7 @@ class Client:
         self._kept_back: deque[tuple[int, int, bytes]] = deque()
         self._heard_us = now_us()
         self._asked_us: int | None = None
+        self._waits_us: int | None = None
         self.answered_us: int | None = None
         self.refused_us: int | None = None
         self.login = Login("", True, 0)
@@ -134,11 +135,14 @@ class Client:
             self._broker.wrong(
                 f"{self._name}: expected a word every {most_us} us, observed none for {silent_us}"
             )
-        if self._asked_us is not None:
-            waited_us, most_us = now_us() - self._asked_us, keep_alive_us + _SECOND_US
+        for what, since_us, patience_us in (
+            ("PINGREQ", self._asked_us, keep_alive_us),
+            ("PUBLISH", self._waits_us, self._broker.patience_us),
+        ):
+            waited_us, most_us = now_us() - (since_us or now_us()), patience_us + _SECOND_US
             if waited_us > most_us:
                 self._broker.wrong(
-                    f"{self._name}: expected it leaves when its PINGREQ is not answered for"
+                    f"{self._name}: expected it leaves when its {what} is not answered for"
                     f" {most_us} us, observed {waited_us}"
                 )
 
@@ -249,6 +253,8 @@ class Client:
 
     def _publish(self, flags: int, body: bytes) -> None:
         number, message = published(self._name, flags, body)
+        if self._broker.is_mute and not message.retain and self._waits_us is None:
+            self._waits_us = now_us()
         what = message.topic, message.payload
         if what in self._taken:  # 4.4: only a new connection is a reason to send it again
             raise Violation(f"a message on {message.topic} twice in one connection")

@@ -204,14 +204,17 @@ def test_who_says_nothing_for_a_keep_alive_and_a_half_is_told(
     assert len(played(tmp_path, talk)) == told
 
 
-@pytest.mark.parametrize(("waits_s", "told"), [(30.9, 0), (31.1, 1)])
+@pytest.mark.parametrize(
+    ("says", "waits_s", "told"),
+    [(PINGREQ, 30.9, 0), (PINGREQ, 31.1, 1), (PUBLISH, 20.9, 1), (PUBLISH, 21.1, 2)],
+)
 def test_who_stays_with_a_broker_that_does_not_answer_is_told(
-    tmp_path: Path, waits_s: float, told: int
+    tmp_path: Path, says: bytes, waits_s: float, told: int
 ) -> None:
     async def talk(line: socket.socket, broker: MqttBroker) -> None:
         await said(line, CONNECT)
         broker.be_mute()
-        assert await said(line, PINGREQ) == b"nothing"
+        assert await said(line, says) == b"nothing"
         await asyncio.sleep(waits_s)
 
     assert len(played(tmp_path, talk)) == told
