@@ -171,6 +171,28 @@ async def test_sessions_that_a_frame_has_ended_are_over_for_good(rig, restarts):
         rig.expect(uplink, FIRST, first=station)
 
 
+async def test_a_session_that_ends_is_over_whatever_another_server_has_kept_in_it(rig):
+    """What is there by then is another text, and has the session yet; it was known to both."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    unheard = [await rig.craft(rig.bravo) for _ in range(2)]
+    await rig.bravo.join()
+    await tell(rig, unheard[0], "north")
+    await rig.wait(seconds(3))
+    new = await hear(rig, rig.bravo, "west", confirmed=True)
+    await _begin_again(rig)
+    for station in ("north", "west"):
+        await tell(rig, unheard[1], station)
+        await rig.wait(seconds(3))
+    after = await hear(rig, rig.bravo, "north", confirmed=True)
+    for uplink, station in ((first, "west"), (unheard[0], "north"), (new, "west")):
+        rig.expect(uplink, FIRST, first=station)
+    rig.expect(unheard[1], OVER * 2, over=("north", "west"))
+    rig.expect(after, FIRST, first="north")
+
+
 async def test_a_join_whose_reply_was_lost_is_accepted_when_it_comes_again(rig):
     """Its DevNonce is this server's in the store; once it has heard so, it is used for good."""
     _two_servers(rig)
