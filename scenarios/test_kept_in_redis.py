@@ -171,6 +171,28 @@ async def test_sessions_that_a_frame_has_ended_are_over_for_good(rig, restarts):
         rig.expect(uplink, FIRST, first=station)
 
 
+async def test_a_session_that_ends_is_over_whatever_another_server_has_kept_in_it(rig):
+    """What is there by then is another text, and has the session yet; it was known to both."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    unheard = [await rig.craft(rig.bravo) for _ in range(2)]
+    await rig.bravo.join()
+    await tell(rig, unheard[0], "north")
+    await rig.wait(seconds(3))
+    new = await hear(rig, rig.bravo, "west", confirmed=True)
+    await _begin_again(rig)
+    for station in ("north", "west"):
+        await tell(rig, unheard[1], station)
+        await rig.wait(seconds(3))
+    after = await hear(rig, rig.bravo, "north", confirmed=True)
+    for uplink, station in ((first, "west"), (unheard[0], "north"), (new, "west")):
+        rig.expect(uplink, FIRST, first=station)
+    rig.expect(unheard[1], OVER * 2, over=("north", "west"))
+    rig.expect(after, FIRST, first="north")
+
+
 async def test_a_join_whose_reply_was_lost_is_accepted_when_it_comes_again(rig):
     """Its DevNonce is this server's in the store; once it has heard so, it is used for good."""
     _two_servers(rig)
@@ -194,3 +216,33 @@ async def test_a_join_whose_reply_was_lost_is_accepted_when_it_comes_again(rig):
     due = NO_JOIN + FIRST + JOINED_ELSEWHERE * 3
     used = ("west", "west", "north")
     rig.expect(joining, due, lost="west", first="west", elsewhere=used)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_session_with_other_counters_is_known_by_nothing_of_before(rig):
+    """What was claimed in it belongs to who it was; its next frame is the first of all."""
+    _two_servers(rig)
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", "north", confirmed=True)
+    await rig.restart_lns(f_cnt_up=10, lns="lns-a")
+    await rig.wait(seconds(30))
+    after = await hear(rig, device, "west", confirmed=True)
+    rig.expect(before, OWNED + LOST, owned="west", lost="north")
+    rig.expect(after, OWNED, owned="west")
+
+
+@pytest.mark.fault("store", "restart")
+async def test_all_sessions_of_a_device_are_found_in_a_redis_that_had_forgotten_them(rig):
+    """Its server writes both, the one in use and the one that nobody was heard in yet."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    unheard = await rig.craft(rig.bravo)
+    await rig.bravo.join()
+    await rig.restart_store(empty=True)
+    await tell(rig, unheard, "west")
+    await rig.wait(seconds(3))
+    new = await hear(rig, rig.bravo, "north", confirmed=True)
+    for uplink, station in ((first, "west"), (unheard, "west"), (new, "north")):
+        rig.expect(uplink, FIRST, first=station)

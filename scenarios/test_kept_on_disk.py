@@ -4,13 +4,17 @@ import json
 
 import pytest
 
-from bench.clock import milliseconds, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
 from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, STRANGE
 
 pytestmark = pytest.mark.requires("virtual time")  # others keep it in a store that is a program
 
+UNANSWERED = Table("""
+    strategy kind      | first
+    *        confirmed | NonDuplicate forwarded Suppressed
+""")
 USED = Table("""
     strategy kind | used
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
@@ -22,6 +26,7 @@ NOT_KEPT = Table("""
 
 MORE_HZ = (867_100_000, 867_300_000, 867_500_000, 867_700_000, 867_900_000)
 EU868_MOST = {"rx1_dr_offset": 5, "rx2_dr": 7, "more_channels_hz": MORE_HZ, "rx_delay_s": 15}
+WEEK = minutes(7 * 24 * 60)
 FURTHEST = [
     ("EU868", {"rx2_dr": 0, "dev_status_s": 60}, {**EU868_MOST, "join_nonce_min": 0xFF0000}),
     ("US915", {"rx2_dr": 8, "f_cnt_bits": 16}, {"rx2_dr": 13, "rx1_dr_offset": 3, "nb_trans": 15}),
@@ -120,6 +125,21 @@ async def test_a_join_that_a_full_disk_did_not_take_is_new_when_it_comes_again(r
         rig.expect(frame, FIRST, first="west")
 
 
+@pytest.mark.fault("lns", "disk full")
+async def test_a_file_that_takes_no_counters_is_asked_again_with_the_next_frame(rig):
+    """The application has it, so it counts; nobody is answered by what may be forgotten."""
+    rig.keep_on_disk()
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.fill_store(after=1)
+    uplinks += [await rig.alpha.send(confirmed=True) for _ in range(3)]
+    await rig.free_disk()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    for uplink in uplinks:
+        unkept = uplink in uplinks[2:4]
+        rig.expect(uplink, UNANSWERED if unkept else FIRST, first="west")
+
+
 @pytest.mark.fault("lns", "disk slow")
 async def test_what_comes_while_the_disk_is_busy_is_kept_next_and_answered_as_soon(rig):
     """Each write takes 200 ms, and what comes meanwhile is all in the next one."""
@@ -179,6 +199,23 @@ async def test_a_consumer_that_begins_anew_finds_in_its_file_what_has_had_its_ef
     rig.expect_ignored(crashed, by="window", times=2 if at == "ack" else 1)
 
 
+@pytest.mark.fault("consumer", "crash")
+async def test_what_a_consumer_has_asked_for_when_it_died_is_no_message(rig):
+    """Its session has both subscriptions yet: what producers say of themselves comes then."""
+    rig.keep_on_disk()
+    rig.consumer()
+    await rig.crash_consumer("ack")
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.start_consumer()
+    await rig.wait(seconds(1))
+    messages.append(await rig.inject(rig.alpha, number=2))
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+    rig.expect_ignored(messages[0], by="window")
+
+
 async def test_an_id_is_remembered_however_often_its_consumer_begins_anew(rig):
     """Also where the one before was of an earlier version, which did not know topics apart."""
     rig.keep_on_disk()
@@ -191,6 +228,21 @@ async def test_an_id_is_remembered_however_often_its_consumer_begins_anew(rig):
         await rig.inject(rig.alpha, message_id=first.message_id)
     rig.expect_effects(first)
     rig.expect_ignored(first, by="window", times=3)
+
+
+async def test_ids_of_an_earlier_version_count_for_a_week(rig):
+    """It knew no topics; then none of what it knew may count, and ids are those of their topic."""
+    rig.keep_on_disk()
+    rig.consumer(window=WEEK, sequence=False)
+    first = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(1))
+    for away in (seconds(1), WEEK):
+        await rig.kill_consumer()
+        await rig.wait(away)
+        await rig.start_consumer()
+    after = await rig.inject(rig.charlie)
+    rig.expect_effects(first)
+    rig.expect_effects(after)
 
 
 ANYWHERE = pytest.mark.parametrize(
@@ -286,6 +338,25 @@ async def test_what_fails_takes_no_room_in_mind(rig, where):
 
 
 @ANYWHERE
+@pytest.mark.requires("small inbox")
+async def test_what_fails_drives_nothing_out(rig, where):
+    """As often as it is tried: what leaves for it is back, and is counted when it has succeeded."""
+    _keep(rig, where)
+    rig.consumer(keys=True, entries_max=2, refuses="x", refusals=3)
+    devices = rig.alpha, rig.bravo
+    before = [await rig.inject(device, key=device.dev_eui) for device in devices]
+    await rig.wait(seconds(1))
+    failing = await rig.inject(rig.charlie, message_id="x", key="x")
+    await rig.wait(milliseconds(250))
+    await rig.inject(rig.alpha, message_id=before[0].message_id)
+    await rig.wait(seconds(3))
+    await rig.inject(rig.bravo, message_id=before[1].message_id)
+    for message in (*before, failing):
+        rig.expect_effects(message)
+        rig.expect_ignored(message, by="window", times=int(message is not failing))
+
+
+@ANYWHERE
 async def test_what_is_remembered_anew_keeps_nothing_else_in_mind(rig, where):
     """The id that came first comes again when its time is over: those after it go all the same."""
     _keep(rig, where)
@@ -340,6 +411,24 @@ async def test_what_a_consumer_cannot_take_stays_with_the_broker(rig):
     await rig.wait(seconds(60))
     await rig.fill_application(5)
     await rig.wait(seconds(10))
+    await rig.make_room()
+    await rig.wait(seconds(2))
+    last = await rig.inject(rig.alpha, number=216)
+    rig.expect_effects(last)
+    rig.expect_ignored(last, by="sequence", times=0)
+
+
+@pytest.mark.requires("full application", "unlimited broker")
+@pytest.mark.fault("broker", "unlimited")
+async def test_a_consumer_holds_no_more_than_it_may_whatever_it_is_brought(rig):
+    """It reads no further then, and takes the rest once it has acknowledged some."""
+    rig.keep_on_disk()
+    rig.consumer()
+    await rig.unlimit_broker()
+    await rig.fill_application()
+    for number in range(1, 216):
+        await rig.inject(rig.alpha, number=number)
+    await rig.wait(seconds(20))
     await rig.make_room()
     await rig.wait(seconds(2))
     last = await rig.inject(rig.alpha, number=216)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.clock import minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import FIRST
 
@@ -176,3 +176,59 @@ async def test_a_certificate_that_no_station_takes_is_named(rig):
         await rig.check_configuration(lns_toml, says)
     told = "WARNING server.crt has no DNS name %s (it has: lns.example): stations will refuse it"
     rig.expect_logged(*here(rig), told % "elsewhere.example", told % "example")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "cut")
+async def test_an_outage_of_a_store_is_logged_by_its_consumer_and_so_is_its_end(rig):
+    """Once each, with what waits meanwhile."""
+    rig.keep_in_redis()
+    rig.consumer()
+    rig.only("west")
+    await served(rig)
+    for number in (1, 2):
+        await rig.wait(seconds(1))
+        rig.cut_store("application")
+        await rig.inject(rig.alpha, number=2 * number - 1)
+        await rig.inject(rig.alpha, number=2 * number)
+        await rig.wait(seconds(5))
+        await rig.restore_store("application")
+        await rig.wait(seconds(1))
+    of_redis = "redis://127.0.0.1:6379/3"
+    told = [f"WARNING {of_redis} is not available: Connection closed by server"]
+    told.append(f"INFO {of_redis} (application) is back; 2 messages wait")
+    rig.expect_logged(*here(rig), *told * 2)
+
+
+@pytest.mark.fault("broker", "away")
+async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
+    """It has stopped, is away, refuses a login, acknowledges nothing, or refuses a message."""
+    rig.only("west")
+    await served(rig)
+    await rig.stop_broker()
+    await rig.wait(seconds(2))
+    await served(rig)
+    await rig.refuse_logins(1)
+    await rig.start_broker()
+    await rig.wait(seconds(20))
+    await rig.hold_messages()
+    await served(rig)
+    await rig.wait(milliseconds(20_500))
+    await rig.find_broker()
+    await rig.wait(seconds(20))
+    await rig.refuse_messages(2, of=rig.alpha)
+    await served(rig)
+    await rig.wait(seconds(5))
+    of_alpha = f"lorawan/lns-a/{rig.alpha.dev_eui}/up"
+    rig.expect_logged(
+        "INFO mqtt+unix:broker is connected; 0 messages wait",
+        *here(rig),
+        "WARNING mqtt+unix:broker ended the connection: Server shutting down; 0 messages wait",
+        "WARNING mqtt+unix:broker cannot be reached: No such file or directory; 0 messages wait",
+        "WARNING mqtt+unix:broker refuses the login: Not authorized; 1 messages wait",
+        "INFO mqtt+unix:broker is connected; 1 messages wait",
+        "WARNING mqtt+unix:broker acknowledges nothing within 20000000 us; 1 messages wait",
+        "INFO mqtt+unix:broker is connected; 1 messages wait",
+        f"WARNING mqtt+unix:broker refuses messages on {of_alpha}: Not authorized",
+        f"INFO mqtt+unix:broker takes messages on {of_alpha} again",
+    )

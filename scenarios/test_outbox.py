@@ -296,6 +296,26 @@ async def test_what_waits_is_put_aside_when_its_time_is_over(rig):
     expect_in_order(rig, [uplink], first=3)
 
 
+@pytest.mark.fault("broker", "away for too long")
+@pytest.mark.requires("virtual time")
+async def test_what_waits_for_too_long_together_is_put_aside_together(rig):
+    """However many they are: none waits until it is its turn to be looked at."""
+    rig.park_after(seconds(5))
+    rig.only("west")
+    before = await delivered(rig)
+    rig.cut_upstream()
+    frames = [await rig.craft(device) for device in (rig.alpha, rig.charlie) for _ in range(5)]
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(10))
+    await rig.release_parked()
+    await rig.restore_upstream()
+    for frame in frames:
+        await rig.until_published(frame)
+    for frame in (before, *frames):
+        rig.expect(frame, FIRST, first="west")
+
+
 @pytest.mark.fault("lns", "killed")
 @pytest.mark.fault("broker", "away for too long")
 @pytest.mark.requires("virtual time")
@@ -614,6 +634,26 @@ async def test_what_is_refused_outlives_a_crash_whatever_is_acknowledged_beside_
         expect_in_order(rig, uplinks)
 
 
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("refusals", [1, 3])
+async def test_what_is_refused_together_is_tried_again_each_in_its_time(rig, refusals):
+    """The broker has read messages of three devices at once, and refuses two of them."""
+    rig.consumer()
+    rig.only("west")
+    devices = rig.alpha, rig.charlie, rig.provision("delta")
+    before = await delivered(rig)
+    await rig.hold_messages()
+    uplinks = [await device.send(confirmed=True) for device in devices]
+    for device in devices[:2]:
+        await rig.refuse_messages(refusals, of=device)
+    await rig.find_broker()
+    await rig.wait(minutes(1))
+    expect_in_order(rig, [before, uplinks[0]])
+    for uplink in uplinks[1:]:
+        expect_in_order(rig, [uplink])
+
+
 @pytest.mark.fault("broker", "login refused")
 @pytest.mark.requires("virtual time")
 async def test_a_broker_that_refuses_the_login_is_left_and_sought_again(rig):
@@ -626,6 +666,21 @@ async def test_a_broker_that_refuses_the_login_is_left_and_sought_again(rig):
     uplinks.append(await rig.alpha.send(confirmed=True))
     await rig.start_broker()
     await rig.wait(seconds(30))
+    uplinks.append(await delivered(rig))
+    expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "login refused")
+@pytest.mark.requires("virtual time")
+async def test_who_is_refused_comes_again_after_his_wait_and_not_later(rig):
+    """It is told at once that nobody lets it in: it waits for no other word of the broker."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = [await delivered(rig)]
+    await rig.refuse_logins(3)
+    await rig.lose_pubacks()
+    await rig.find_broker()
+    await rig.wait(seconds(8))
     uplinks.append(await delivered(rig))
     expect_in_order(rig, uplinks)
 
@@ -663,6 +718,22 @@ async def test_a_broker_that_comes_and_goes_is_found_again_at_once(rig):
         uplinks.append(await rig.alpha.send(confirmed=True))
         await rig.start_broker()
         await rig.wait(seconds(12))
+    expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "connections end")
+@pytest.mark.requires("virtual time")
+async def test_a_broker_that_ends_a_connection_is_back_within_half_a_second(rig):
+    """Each connection has come to something: none of the waits is a second one."""
+    rig.consumer()
+    rig.only("west")
+    uplinks = []
+    for _ in range(5):
+        uplinks.append(await delivered(rig))
+        await rig.wait(seconds(1))
+        await rig.lose_pubacks()
+        await rig.find_broker()
+        await rig.wait(seconds(2))
     expect_in_order(rig, uplinks)
 
 
@@ -807,3 +878,18 @@ async def test_a_broker_that_answers_nothing_is_left_and_sought_again(rig):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
         rig.expect_upstream(uplink, through="west", sequenceNumber=number)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("broker", "silent")
+async def test_a_broker_that_is_gone_is_missed_though_there_is_nothing_to_send(rig):
+    """Nobody has ended the connection: its server asks whether it is there, and leaves then."""
+    rig.consumer()
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.wait(seconds(1))
+    await rig.lose_pubacks()
+    await rig.wait(minutes(3))
+    await rig.find_broker()
+    await rig.wait(seconds(31))
+    expect_in_order(rig, [before, await delivered(rig)])

@@ -35,6 +35,42 @@ async def test_what_a_full_disk_does_not_forget_is_sent_once(rig, confirmed):
 
 
 @pytest.mark.fault("broker", "disk full")
+async def test_what_a_full_disk_refuses_together_is_refused_at_once(rig):
+    """Messages of one moment share one write, and its fate: none of them waits for another one."""
+    rig.consumer()
+    rig.only("west")
+    frames = {
+        "west": await rig.craft(rig.alpha, confirmed=True),
+        "east": await rig.craft(rig.charlie, confirmed=True),
+    }
+    await rig.fill_disk()
+    for station, frame in frames.items():
+        await rig.say(rig.told(frame, by=station), by=station)
+    await rig.wait(seconds(15))
+    await rig.free_disk()
+    after = await delivered(rig)
+    for station, frame in frames.items():
+        rig.expect(frame, REFUSED, refused=station)
+    expect_in_order(rig, [after])
+
+
+@pytest.mark.fault("broker", "away")
+async def test_a_file_that_was_long_is_short_again(rig):
+    """What a thousand messages took while the broker was away is given back to the file system."""
+    rig.only("west")
+    rig.cut_upstream()
+    for _ in range(1_300):
+        frame = await rig.craft(rig.alpha, payload=bytes(200))
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(1))
+    await rig.wait(seconds(1))
+    await rig.restore_upstream()
+    await rig.wait(minutes(1))
+    last = await delivered(rig)
+    rig.expect(last, FIRST, first="west")
+
+
+@pytest.mark.fault("broker", "disk full")
 async def test_what_fails_at_its_commit_was_neither_promised_nor_forgotten(rig, confirmed):
     """A message that is not kept was not heard; one that is not removed is not sent again."""
     rig.consumer()

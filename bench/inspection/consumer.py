@@ -165,6 +165,7 @@ class ConsumerBooks:
     window_us: int | None = None
     oldest_us: int | None = None
     _checks: bool = True
+    _opened_us: int = 0
     _unavailable_us: dict[str, int] = field(default_factory=dict)
     _had: defaultdict[str, deque[Said]] = field(default_factory=lambda: defaultdict(deque))
 
@@ -193,10 +194,10 @@ class ConsumerBooks:
         """A consumer has no room for the message that it was brought last: it comes again."""
         self._brought[consumer, topic].pop()
 
-    def opened(self, window_us: int | None, *, checks: bool) -> None:
+    def opened(self, window_us: int | None, now_us: int, *, checks: bool) -> None:
         """A consumer begins: all that share its store compare ids for as long as it does."""
         self.window_us = window_us or self.window_us
-        self._checks = checks
+        self._checks, self._opened_us = checks, now_us
 
     def unavailable(self, consumer: str, now_us: int) -> None:
         """No effect can be had at all."""
@@ -319,6 +320,11 @@ class ConsumerBooks:
         """What the formula went by is kept for a consumer that starts again."""
         if not self.is_blind and oldest_us != self.oldest_us:
             yield f"oldest message: expected {self.oldest_us} µs, observed {oldest_us}"
+
+    def topicless(self, until_us: int) -> Iterator[str]:
+        """Ids of before they had a topic count for a time, and for no consumer after it."""
+        if 0 < until_us <= (since_us := self._opened_us):
+            yield f"ids without a topic: expected none from {since_us} µs on, until {until_us}"
 
     def remembered_keys(self, keys: int, now_us: int) -> Iterator[str]:
         """So many Remove Duplicates keys are remembered, where time alone says for how long."""

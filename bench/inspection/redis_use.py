@@ -18,6 +18,8 @@ USER, PASSWORD = "network server", "a:b/c%41"
 AT_ONCE_MAX = 500
 """So many commands leave in one round trip."""
 DAY_MS, LEASE_MS = 86_400_000, 30_000
+AGAIN_US = 300_000
+"""How soon a consumer says once more what could not be said."""
 _RUN = (b"EVAL", b"EVALSHA")
 OPENING = (b"AUTH", b"CLIENT", b"SELECT")
 """What a connection begins with: who it is."""
@@ -128,8 +130,13 @@ def is_reservation(words: Words) -> bool:
     return any(b":numbers" in key for key in _run(words)[0]) and not is_confirmation(words)
 
 
-def reserved(words: Words, reply: Any, before: Held, held: Held) -> Iterator[str]:
-    """A message that nobody else has is granted: all of its places are held then, for a lease."""
+def reserved(words: Words, reply: Any, before: Held, held: Held, taken: int) -> Iterator[str]:
+    """A message that nobody else has is granted: all of its places are held then, for a lease.
+
+    So many positions were `taken` before; the next ones are its own.
+    """
+    if reply[3] != taken:
+        yield f"positions: expected those behind {taken}, observed behind {reply[3]}"
     keys, (token, _, said, *_rest) = _run(words)
     asked, places = json.loads(said), keys[8:]
     for (number, name), place in zip(asked["places"], places, strict=True):
@@ -160,6 +167,47 @@ def released(words: Words, before: Held, after: Held) -> Iterator[str]:
         if after[place][0] != due:
             name = place.decode(errors="replace")
             yield f"{name}: expected held by {due!r} then, observed {after[place][0]!r}"
+
+
+def preset(words: Words) -> bytes:
+    """Of which device a request lets the sessions begin anew, as its keys begin; b"" for others."""
+    is_one = words[0] == b"SET" and words[1].endswith(b":sessions")
+    return words[1].removesuffix(b"sessions") if is_one else b""
+
+
+def left_of_before(device: bytes, sessions: bytes, keys: Iterable[bytes]) -> Iterator[str]:
+    """Whoever begins anew is no more known by what was claimed and answered before."""
+    begun = {session["dev_addr"] for session in json.loads(sessions)}
+    for key in sorted(keys):
+        kind, _, rest = key.removeprefix(device).decode(errors="replace").partition(":")
+        if kind in ("frame", "f_cnt_down") or (kind == "claim" and rest in begun):
+            yield f"{device.decode()}: expected nothing of before, observed {kind}:{rest}"
+
+
+class Insistence:
+    """How soon a confirmation that failed is said again, by each consumer."""
+
+    def __init__(self) -> None:
+        self._failed_us: dict[str, int] = {}
+
+    def failed(self, consumer: str, now_us: int) -> None:
+        """It was not taken, or nobody was there to take it."""
+        self._failed_us[consumer] = now_us
+
+    def is_over(self, consumer: str) -> None:
+        """It was taken, or nobody is there to say it."""
+        self._failed_us.pop(consumer, None)
+
+    def comes(self, consumer: str, now_us: int) -> Iterator[str]:
+        """A consumer comes, who may have something to say once more."""
+        failed_us = self._failed_us.get(consumer)
+        if failed_us is not None and (waited_us := now_us - failed_us) > AGAIN_US:
+            yield (
+                f"{consumer}: expected a confirmation that failed again within {AGAIN_US} us,"
+                f" observed after {waited_us} us"
+            )
+        if failed_us is not None:
+            self._failed_us[consumer] = now_us
 
 
 def counters_left(sessions: bytes | None, dev_addrs: Iterable[bytes]) -> Iterator[str]:
@@ -241,7 +289,7 @@ def _addresses(by_name: Mapping[str, Key], *, is_sure: bool) -> Iterator[str]:
             for other, members in by_name.items()
             if other.startswith("lns:dev_addr:") and dev_eui.encode() in members.value
         }
-        if joined and not kept <= named:
+        if (joined or named) and not kept <= named:
             yield f"{dev_eui}: expected found by {sorted(kept)}, observed by {sorted(named)}"
         if is_sure and not named <= kept:
             yield f"{dev_eui}: expected found by {sorted(kept)} only, observed by {sorted(named)}"

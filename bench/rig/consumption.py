@@ -179,6 +179,12 @@ class Consumption:
         """
         await self._named(name).redeliver()
 
+    async def unlimit_broker(self, name: str = CONSUMER) -> None:
+        """Let the broker bring a consumer more at once than it takes, as Mosquitto 2.0.11 does."""
+        self.must_have("unlimited broker")
+        await self.setup.begin()
+        self._named(name).unlimit()
+
     async def stop_broker(self) -> None:
         """End the broker, until `start_broker`; it remembers what it has acknowledged."""
         await self.setup.begin()

@@ -461,6 +461,10 @@ class Consumer(Protocol):
     async def until_crashed(self) -> None:
         """Wait until it has crashed, if it is to."""
 
+    def unlimit(self) -> None:
+        """Let the broker bring it more at a time than it takes."""
+        return None
+
     async def fill(self, room: int | None) -> None:
         """Let its application have room for so many effects and no more; None: for all."""
         return None

@@ -373,6 +373,7 @@ class Rig(Expectations):
     make_room = verb("consumption", Consumption.make_room)
     lose_acks = verb("consumption", Consumption.lose_acks)
     redeliver = verb("consumption", Consumption.redeliver)
+    unlimit_broker = verb("consumption", Consumption.unlimit_broker)
     stop_broker = verb("consumption", Consumption.stop_broker)
     start_broker = verb("consumption", Consumption.start_broker)
     lose_pubacks = verb("consumption", Consumption.lose_pubacks)

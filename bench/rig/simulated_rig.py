@@ -315,7 +315,7 @@ class MemoryServer(NetworkServer):
         self._provisioned = [device for device in devices if device.is_known_to(self.lns)]
         if self._setup.on_disk:
             assert self._store.claims is None, "a file is of one server"
-            self._store.disk = DiskStore()
+            self._store.disk = DiskStore(self._store.found)
             self._capture = CaptureFile(self.lns)
         await self._open_redis()
         for device in self._provisioned:
@@ -375,7 +375,8 @@ class MemoryServer(NetworkServer):
         if self._far is None:
             await self._store.preset(self.lns, dev_eui, sessions)
         else:
-            await self._far[0].preset(dev_eui, sessions)
+            with alive(self.lns):
+                await self._far[0].preset(dev_eui, sessions)
 
     async def _open_redis(self) -> None:
         """Sessions and claims in a real Redis, if this case has one."""
@@ -383,7 +384,8 @@ class MemoryServer(NetworkServer):
             redis = self._store.real_redis()
             devices = [device.dev_eui for device in self._provisioned]
             wire = self._to_store
-            self._far = await redis.open(self.lns, devices, wire, self._opened)
+            with alive(self.lns):
+                self._far = await redis.open(self.lns, devices, wire, self._opened)
 
     def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
         if self.door is not None:

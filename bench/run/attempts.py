@@ -29,6 +29,7 @@ from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict
 from bench.verdict.owner import Found, Owner, ScenarioMistake, place_in
 from lns.clock import StoreUnavailable
 from lns.dedup.strategy import Strategy
+from lns.delivery.publisher import UpstreamUnavailable
 
 BENCH = Owner.BENCH
 SERVING = (Owner.LNS, Owner.APPLICATION)
@@ -186,7 +187,7 @@ async def repeated(
 
 
 def owner_of(error: BaseException) -> Owner:
-    if isinstance(error, ServerDied | ServerSilent):
+    if isinstance(error, ServerDied | ServerSilent | UpstreamUnavailable):
         return Owner.LNS
     if isinstance(error, ConsumerDied):
         return Owner.APPLICATION

@@ -9,10 +9,21 @@ import os
 import select
 import socket
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from math import inf
 from pathlib import Path
 
+from bench.virtual.mqtt_packets import (
+    USER_PROPERTY,
+    Login,
+    Published,
+    Reader,
+    Violation,
+    length_of,
+    packets,
+    published,
+    text_of,
+)
 from lns.clock import now_us
 
 _LOGIN_US = 5_100_000  # what a login is waited for, and a moment
@@ -20,134 +31,11 @@ _AT_ONCE = 65_536  # octets
 _CONNECT, _CONNACK, _PUBLISH, _PUBACK = 1, 2, 3, 4
 _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
-_USER_PROPERTY = 0x26
-_NOT_AUTHORIZED, _QUOTA_EXCEEDED = 0x87, 0x97
-_MOMENT_US = 100_000
+_NOT_AUTHORIZED, _SHUTTING_DOWN, _QUOTA_EXCEEDED = 0x87, 0x8B, 0x97
+_MOMENT_US, _SECOND_US = 100_000, 1_000_000
 _SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
 _OF_CONNECT = {_SESSION_EXPIRY: 4, _RECEIVE_MAXIMUM: 2, _PACKET_MAXIMUM: 4}
 """The octets of what a client may say of itself when it connects."""
-
-
-class Violation(Exception):
-    """A client has said something that the specification does not know; the text says what."""
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """A message as a client sent it; `again`: it says that it may have sent it before."""
-
-    client: str
-    topic: str
-    payload: bytes
-    properties: tuple[tuple[str, str], ...]
-    retain: bool
-    again: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """How a client connects (3.1): what it asks of the broker; None: it does not say."""
-
-    client: str
-    begins_anew: bool
-    keep_alive_s: int
-    session_s: int = 0
-    receive_max: int = 0xFFFF
-    packet_bytes_max: int | None = None
-    user: str | None = None
-    password: str | None = None
-
-
-class _Reader:
-    """What the octets of one packet say, from its first to its last; Violation where they end."""
-
-    def __init__(self, octets: bytes) -> None:
-        self._octets = octets
-        self._at = 0
-
-    def take(self, count: int) -> bytes:
-        taken = self._octets[self._at : self._at + count]
-        if len(taken) != count:
-            raise Violation(f"a packet of {len(self._octets)} octets ends too early")
-        self._at += count
-        return taken
-
-    def number(self, octets: int) -> int:
-        return int.from_bytes(self.take(octets), "big")
-
-    def text(self) -> str:
-        try:
-            return self.take(self.number(2)).decode()
-        except UnicodeDecodeError as error:
-            raise Violation("a text is not UTF-8") from error
-
-    def length(self) -> int:
-        """1.5.5: seven bits an octet, the lowest first."""
-        value = 0
-        for place in range(4):
-            octet = self.number(1)
-            value |= (octet & 0x7F) << 7 * place
-            if octet < 0x80:
-                return value
-        raise Violation("a length has more than four octets")
-
-    def rest(self) -> bytes:
-        return self.take(len(self._octets) - self._at)
-
-    @property
-    def is_over(self) -> bool:
-        return self._at == len(self._octets)
-
-
-def packets(octets: bytearray) -> Iterator[tuple[int, bytes]]:
-    """Take every whole packet from the octets: the first octet, and what follows the length."""
-    while len(octets) > 1:
-        reader = _Reader(bytes(octets[:5]))
-        first = reader.number(1)
-        try:
-            length = reader.length()
-        except Violation:
-            if len(octets) < 5:
-                return
-            raise
-        head = 1 + max(1, (length.bit_length() + 6) // 7)
-        if len(octets) < head + length:
-            return
-        body = bytes(octets[head : head + length])
-        del octets[: head + length]
-        yield first, body
-
-
-def _length(value: int) -> bytes:
-    octets = bytearray()
-    while value > 0x7F:
-        octets.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*octets, value])
-
-
-def _text(text: str) -> bytes:
-    octets = text.encode()
-    return len(octets).to_bytes(2, "big") + octets
-
-
-def _published(client: str, flags: int, body: bytes) -> tuple[int, Published]:
-    """The packet identifier and the message of a PUBLISH (3.3)."""
-    if flags >> 1 & 3 != 1:
-        raise Violation(f"a message of QoS {flags >> 1 & 3}, not 1")
-    reader = _Reader(body)
-    topic, number = reader.text(), reader.number(2)
-    told, properties = _Reader(reader.take(reader.length())), []
-    while not told.is_over:
-        if told.number(1) != _USER_PROPERTY:
-            raise Violation("a property that is no user property")
-        properties.append((told.text(), told.text()))
-    if not topic or set(topic) & set("+#") or not number:
-        raise Violation(f"a message on {topic!r} with the packet identifier {number}")
-    message = Published(
-        client, topic, reader.rest(), tuple(properties), bool(flags & 1), bool(flags & 8)
-    )
-    return number, message
 
 
 class Client:
@@ -163,6 +51,10 @@ class Client:
         self._unanswered: list[str] = []
         self._brought: deque[int] = deque()
         self._to_say = bytearray()
+        self._kept_back: deque[tuple[int, int, bytes]] = deque()
+        self._heard_us = now_us()
+        self._asked_us: int | None = None
+        self._waits_us: int | None = None
         self.answered_us: int | None = None
         self.refused_us: int | None = None
         self.login = Login("", True, 0)
@@ -171,6 +63,7 @@ class Client:
     def listen(self, *, listening: bool) -> None:
         loop = asyncio.get_running_loop()
         if listening:
+            self._heard_us = now_us()
             loop.add_reader(self._line, self._readable)
         else:
             loop.remove_reader(self._line)
@@ -179,6 +72,11 @@ class Client:
         self.listen(listening=False)
         asyncio.get_running_loop().remove_writer(self._line)
         self._line.close()
+
+    def dismiss(self) -> None:
+        """Tell it that there is no broker any more."""
+        if self.login.client:
+            self._say(_DISCONNECT << 4, bytes([_SHUTTING_DOWN, 0]))
 
     @property
     def is_gone(self) -> bool:
@@ -195,23 +93,58 @@ class Client:
         qos: int,
         *,
         retain: bool = False,
+        again: bool = False,
     ) -> int:
-        """Send it a message, however many it has not acknowledged, as Mosquitto (2.0.11) does.
+        """Send it a message, once it has acknowledged enough of those before (Receive Maximum).
 
-        The packet identifier; 0 for QoS 0.
+        The packet identifier; 0 for QoS 0. `again`: it was sent on an earlier connection (3.3.1.1).
         """
         number = b""
         if qos:
             self._numbers = self._numbers % 0xFFFF + 1
-            self._brought.append(self._numbers)
             number = self._numbers.to_bytes(2, "big")
         told = b"".join(
-            bytes([_USER_PROPERTY]) + _text(name) + _text(value)
+            bytes([USER_PROPERTY]) + text_of(name) + text_of(value)
             for name, value in properties.items()
         )
-        body = _text(topic) + number + _length(len(told)) + told + payload
-        self._say(_PUBLISH << 4 | qos << 1 | retain, body)
-        return self._numbers if qos else 0
+        body = text_of(topic) + number + length_of(len(told)) + told + payload
+        first = _PUBLISH << 4 | again << 3 | qos << 1 | retain
+        if not qos:
+            self._say(first, body)
+            return 0
+        self._kept_back.append((self._numbers, first, body))
+        self._bring_on()
+        return self._numbers
+
+    def _bring_on(self) -> None:
+        """Send it what it may have (4.9), or all there is, as Mosquitto (2.0.11) does."""
+        most = inf if self._broker.is_unlimited else self.login.receive_max
+        while self._kept_back and len(self._brought) < most:
+            number, first, body = self._kept_back.popleft()
+            self._brought.append(number)
+            self._say(first, body)
+
+    def look_at_silence(self) -> None:
+        """It says something within its keep alive and a half (3.1.2.10), and waits no longer.
+
+        Else a broker takes it for gone, or it would never find that the broker is.
+        """
+        keep_alive_us = self.login.keep_alive_s * 1_000_000
+        silent_us, most_us = now_us() - self._heard_us, keep_alive_us * 3 // 2
+        if keep_alive_us and silent_us > most_us:
+            self._broker.wrong(
+                f"{self._name}: expected a word every {most_us} us, observed none for {silent_us}"
+            )
+        for what, since_us, patience_us in (
+            ("PINGREQ", self._asked_us, keep_alive_us),
+            ("PUBLISH", self._waits_us, self._broker.patience_us),
+        ):
+            waited_us, most_us = now_us() - (since_us or now_us()), patience_us + _SECOND_US
+            if waited_us > most_us:
+                self._broker.wrong(
+                    f"{self._name}: expected it leaves when its {what} is not answered for"
+                    f" {most_us} us, observed {waited_us}"
+                )
 
     def _readable(self) -> None:
         try:
@@ -225,6 +158,8 @@ class Client:
             return self._broker.goodbye(self)
         self._said += octets
         self._broker.look_at_refused(self)
+        self.look_at_silence()
+        self._heard_us = now_us()
         try:
             said = list(packets(self._said))
             # All of it was sent before anything of it is answered.
@@ -242,28 +177,29 @@ class Client:
             case _ if self.refused_us is not None and kind != _DISCONNECT:
                 raise Violation("something is said after a login that was refused")
             case 1:
-                self._connect(_Reader(body))
+                self._connect(Reader(body))
             case 3:
                 self._publish(flags, body)
             case 8 | 10:
-                self._subscribe(kind, _Reader(body))
+                self._subscribe(kind, Reader(body))
             case 12:
+                self._asked_us = now_us() if self._broker.is_mute else None
                 self._say(_PINGRESP << 4, b"")
             case 14:
                 self._broker.goodbye(self)
             case 4:
-                self._acknowledged(_Reader(body).number(2))
+                self._acknowledged(Reader(body).number(2))
             case _:
                 raise Violation(f"a packet of type {kind}")
 
-    def _connect(self, reader: _Reader) -> None:
+    def _connect(self, reader: Reader) -> None:
         protocol, level, flags, keep_alive_s = (
             reader.text(),
             reader.number(1),
             reader.number(1),
             reader.number(2),
         )
-        told, asked = _Reader(reader.take(reader.length())), dict[int, int]()
+        told, asked = Reader(reader.take(reader.length())), dict[int, int]()
         while not told.is_over:
             what = told.number(1)
             if what not in _OF_CONNECT:
@@ -289,6 +225,7 @@ class Client:
             self._broker.login_refusals -= 1
             self._broker.open_us = now_us()
             self.refused_us = now_us()
+            self._broker.turned_away(self)
             self._say(_CONNACK << 4, bytes([0, _NOT_AUTHORIZED, 0]))
             self.answered_us = None
             return
@@ -304,17 +241,20 @@ class Client:
         if due != number:
             raise Violation(f"PUBACK of {number}, not of {due}")
         self._broker.acknowledged(self, number)
+        self._bring_on()
 
     def _count(self, published: list[bytes]) -> None:
         topics = self._unanswered
-        topics += [_Reader(body).text() for body in published]
+        topics += [Reader(body).text() for body in published]
         if len(topics) > self._broker.receive_max:
             raise Violation(f"{len(topics)} messages at once, not {self._broker.receive_max}")
         for topic in sorted({one for one in topics if topics.count(one) > 1}):
             self._broker.crowded(topic)
 
     def _publish(self, flags: int, body: bytes) -> None:
-        number, message = _published(self._name, flags, body)
+        number, message = published(self._name, flags, body)
+        if self._broker.is_mute and not message.retain and self._waits_us is None:
+            self._waits_us = now_us()
         what = message.topic, message.payload
         if what in self._taken:  # 4.4: only a new connection is a reason to send it again
             raise Violation(f"a message on {message.topic} twice in one connection")
@@ -335,7 +275,7 @@ class Client:
             self._unanswered.remove(topic)
         self._say(_PUBACK << 4, body)
 
-    def _subscribe(self, kind: int, reader: _Reader) -> None:
+    def _subscribe(self, kind: int, reader: Reader) -> None:
         number = reader.take(2)
         reader.take(reader.length())
         granted, asked = bytearray(), list[tuple[str, int]]()
@@ -356,7 +296,7 @@ class Client:
     def _say(self, first: int, body: bytes) -> None:
         if not self._broker.is_mute:
             self.answered_us = now_us()
-            self._to_say += bytes([first]) + _length(len(body)) + body
+            self._to_say += bytes([first]) + length_of(len(body)) + body
             self._write()
 
     def _write(self) -> None:
@@ -388,8 +328,9 @@ class MqttBroker:
     message; `full_us`: when last so many did, `deaf_us`: when it last was deaf. `well_since_us`:
     since when a client is here and is served. `deserted`: how often one has left or has waited for
     less than `patience_us`; `connections`: how many there were, `lost_us`: when the latest ended.
-    `login_refusals`: so many of the next logins are refused; who is refused has to leave at once.
-    `open_us`: since when every login is taken.
+    `login_refusals`: so many of the next logins are refused; who is refused has to leave at once,
+    and `turned_away` is told of him. `open_us`: since when every login is taken, `listens_us`:
+    since when one is heard. `is_unlimited`: it brings more at a time than a client takes.
     """
 
     def __init__(
@@ -397,7 +338,7 @@ class MqttBroker:
     ) -> None:
         self.path = path
         self.wrong = wrong
-        self.is_mute = False
+        self.is_mute = self.is_unlimited = False
         self.refusals = self.login_refusals = 0
         self.refusals_on: Counter[str] = Counter()
         self.refused: Callable[[str], None] = lambda topic: None
@@ -405,9 +346,10 @@ class MqttBroker:
         self.greeted: Callable[[Client], None] = lambda client: None
         self.subscribed: Callable[[Client, str, int], None] = lambda client, asked, options: None
         self.resumed: Callable[[Client], None] = lambda client: None
+        self.turned_away: Callable[[Client], None] = lambda client: None
         self.acknowledged: Callable[[Client, int], None] = lambda client, number: None
         self.left_by: Callable[[Client], None] = lambda client: None
-        self.full_us = self.deaf_us = self.open_us = self.without_a_word = 0
+        self.full_us = self.deaf_us = self.open_us = self.without_a_word = self.listens_us = 0
         self.well_since_us: int | None = None
         self.deserted = 0
         self.connections = self.lost_us = 0
@@ -425,12 +367,18 @@ class MqttBroker:
         """Be there, if it is not."""
         if self._listener is not None:
             return
-        self.open_us = now_us()
+        self.open_us = self.listens_us = now_us()
         listener = self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(str(self.path))
         listener.listen()
         listener.setblocking(False)
         asyncio.get_running_loop().add_reader(listener, self._accept)
+
+    def stop(self) -> None:
+        """Say to each client that it shuts down (3.14.2.1), and be away."""
+        for client in self._clients:
+            client.dismiss()
+        self.go()
 
     def go(self) -> None:
         """Be away: connections end, and nobody can connect."""
@@ -510,6 +458,8 @@ class MqttBroker:
             del self._clients[client]
             self._look_at_login(client)
             self.look_at_refused(client)
+            if not self._is_deaf:
+                client.look_at_silence()
             client.leave()
             if client.login.session_s:
                 self._sessions[client.login.client] = client.filters

@@ -269,9 +269,13 @@ class MemoryEntries:
             del self.put_aside[identity]
 
     def _drop_oldest(self, marks: OrderedDict[str, Mark]) -> None:
-        name = next(iter(marks))
-        self.restore_when_undone(marks, name)
+        name, mark = next(iter(marks.items()))
         del marks[name]
+        if self._undo is not None:
+            self._undo += (
+                (lambda: marks.move_to_end(name, last=False)),
+                (lambda: marks.update({name: mark})),
+            )
 
     def restore_when_undone(self, things: dict[Any, Any], name: object) -> None:
         """What a dictionary has under a name now, it has again when the attempt fails."""

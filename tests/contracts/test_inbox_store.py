@@ -207,6 +207,20 @@ def test_of_a_transaction_that_fails_nothing_is_kept(store: Kept) -> None:
     assert store.size() == Size(2, 1)
 
 
+def test_what_left_for_an_attempt_that_failed_is_the_first_to_leave_yet(small: Kept) -> None:
+    def places(batch: Batch) -> None:
+        with pytest.raises(Failed), batch.attempt():
+            batch.put(Place(Table.KEY, "x"), Mark(5, 5))
+            raise Failed
+
+    for number, name in enumerate("abc", 1):
+        small.put(Place(Table.KEY, name), Mark(number, number))
+    small.do(places)
+    small.put(Place(Table.KEY, "d"), Mark(6, 6))
+    seen = [small.get(Place(Table.KEY, name)) is not None for name in "abcxd"]
+    assert seen == [False, True, True, False, True]
+
+
 def test_of_an_attempt_that_fails_nothing_is_kept_and_of_the_others_everything(
     store: Kept,
 ) -> None:

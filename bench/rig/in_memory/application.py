@@ -313,7 +313,7 @@ class Outboxes:
         """Nobody can connect."""
         self._broker.stop()
         for disk in self._disks.values():
-            disk.broker.go()
+            disk.broker.stop()
 
     def start_broker(self) -> None:
         self._broker.start()

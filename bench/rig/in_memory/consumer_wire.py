@@ -19,10 +19,11 @@ from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
-from bench.rig.in_memory.disk_outbox import seize
+from bench.rig.in_memory.outbox_file import seize
 from bench.rig.interfaces import Wire
 from bench.verdict.wire import json_of
-from bench.virtual.mqtt_broker import Client, Login, MqttBroker, Published
+from bench.virtual.mqtt_broker import Client, MqttBroker
+from bench.virtual.mqtt_packets import Login, Published
 from lns.clock import now_us
 from lns.delivery import Incoming
 from lns.delivery.detectors import TOPIC, topic_of
@@ -35,7 +36,7 @@ from lns.delivery.effect import (
 )
 from lns.delivery.inbox import Accepted, Event
 from lns.delivery.mqtt_sender import MqttSender
-from lns.delivery.mqtt_session import Broker
+from lns.delivery.mqtt_session import Broker, Patience
 from lns.delivery.subscription import Delivery, HeldSubscription
 from lns.store.inbox_store import SqliteInboxStore, Transaction
 
@@ -46,6 +47,7 @@ _AT_LEAST_ONCE, _NOTHING_RETAINED = 1, 2 << 4
 _ASKED = {_TOPIC: _AT_LEAST_ONCE | _NOTHING_RETAINED, TOPIC: _AT_LEAST_ONCE}
 _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
 _TOO_LATE = "lorawan/bench/late/up"
+_LEFT_WITHIN_US = 100_000
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
 
@@ -80,6 +82,7 @@ class ConsumerWire:
         self._subscription: HeldSubscription | None = None
         self._is_asked = self._stays = self._is_left_behind = self._is_over = False
         self._renewals = 0
+        self._known: set[tuple[object, ...]] = set()  # what was brought, however long ago
         self._forget()
 
     @asynccontextmanager
@@ -89,7 +92,8 @@ class ConsumerWire:
         subscription = self._subscription = HeldSubscription(
             Broker(str(self._broker.path), 1), _TOPIC, self._client_id,
             lambda delivery: delivered(self._hold(delivery)),
-            patient=True, chance=self._chance, retained=TOPIC, on_retained=self._hear,
+            patient=True, patience=Patience(in_flight_max=1), chance=self._chance, retained=TOPIC,
+            on_retained=self._hear,
         )  # fmt: skip
         async with subscription:
             yield
@@ -118,19 +122,27 @@ class ConsumerWire:
             asyncio.get_running_loop().call_later(0, heard.set_result, None)
             await heard  # whoever reads has done so by then
 
+    def unlimit(self) -> None:
+        """Let the broker bring more at a time than the consumer takes (Receive Maximum)."""
+        self._broker.is_unlimited = True
+
     def cut(self) -> None:
         """The consumer is gone, or its connection: nothing more of it is heard."""
         self._broker.hang_up()
 
     def stop(self) -> None:
         """The broker is away, until `start`."""
-        self._broker.go()
+        self._broker.stop()
 
     def start(self) -> None:
         self._broker.listen()
 
-    def end(self) -> None:
-        """The case is over, and the consumer has said goodbye."""
+    def end(self, took_us: int) -> None:
+        """The case is over, and the consumer has said goodbye, which took it so long."""
+        if self._client is not None:
+            self._wrong("ended when the broker has read all of it", "it is connected yet")
+        if took_us > _LEFT_WITHIN_US:
+            self._wrong(f"ended within {_LEFT_WITHIN_US} us", f"{took_us} us")
         if self._broker.without_a_word > self._renewals:
             self._wrong("a goodbye", "none")
         if self._told != self._done:
@@ -146,6 +158,7 @@ class ConsumerWire:
         self._on_the_way.clear()
         self._under_way.clear()
         self._held.clear()
+        self._flags: deque[bool] = deque()
         self._sent = self._done = self._told = 0
         self._retained: list[tuple[str, bytes]] = []
         self._heard: list[tuple[str, bytes]] = []
@@ -165,15 +178,22 @@ class ConsumerWire:
             self._wrong(f"{_ASKED} asked for", f"{topic_filter} with options {options:#x}")
         elif topic_filter == TOPIC:
             self._behind = self._sent
-            self._retained = [(topic_of(name), b"%d.5" % number) for number, name in _PRODUCERS]
-            for topic, payload in self._retained:
-                client.bring(topic, payload, {}, 1, retain=True)
+            for number, name in _PRODUCERS:
+                self._state(client, name, b"%d.5" % number, retain=True)
         elif client is not self._client:
             self._resume(client)
 
     def _resume(self, client: Client) -> None:
         self._client = client
+        if self._is_left_behind:
+            for number, name in _PRODUCERS:
+                self._state(client, name, b"%d.25" % number, retain=False)
         self._memory.connect(self._name, self._bring)
+
+    def _state(self, client: Client, producer: str, payload: bytes, *, retain: bool) -> None:
+        """Bring what a producer has said of itself, before or just now."""
+        self._retained.append((topic_of(producer), payload))
+        client.bring(topic_of(producer), payload, {}, _AT_LEAST_ONCE, retain=retain)
 
     def _bring(
         self,
@@ -185,10 +205,14 @@ class ConsumerWire:
     ) -> None:
         assert self._client is not None
         self._under_way.append((topic, payload, properties, qos))
-        number = self._client.bring(topic, payload, properties, qos)
+        this = topic, payload, tuple(properties.items())
+        again = qos > 0 and this in self._known
+        number = self._client.bring(topic, payload, properties, qos, again=again)
         if number:
             self._sent += 1
             self._on_the_way[number] = acknowledge
+            self._known.add(this)
+            self._flags.append(again)
 
     @property
     def under_way(self) -> int:
@@ -206,6 +230,9 @@ class ConsumerWire:
             self._wrong("nothing taken by a consumer that ends", delivery.topic)
         if not delivery.qos:
             return delivery
+        again = self._flags.popleft() if self._flags else None
+        if delivery.repeated is not again:
+            self._wrong(f"repeated {again}", f"{delivery.repeated}, {delivery.topic}")
         held = [True]
         self._held.append(held)
         if len(self._held) > _HELD_MAX + 1:
@@ -436,7 +463,7 @@ class Relay:
 
     def stop(self) -> None:
         """The broker is away, until `start`."""
-        self._broker.go()
+        self._broker.stop()
 
     def start(self) -> None:
         self._broker.listen()

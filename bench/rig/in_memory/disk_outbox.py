@@ -3,20 +3,26 @@
 import asyncio
 import json
 import os
+import time
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
-from sqlite3 import Connection, OperationalError, connect
+from sqlite3 import Connection, connect
 from tempfile import mkdtemp
 
+from paho.mqtt import client as paho
+
 from bench.chance import stream
+from bench.clock import VirtualTimeLoop
 from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
+from bench.rig.in_memory.outbox_file import age, is_held, listed, parts, seize, spare
 from bench.verdict.owner import Found
-from bench.virtual.mqtt_broker import Client, Login, MqttBroker, Published
+from bench.virtual.mqtt_broker import Client, MqttBroker
+from bench.virtual.mqtt_packets import Login, Published
 from lns.clock import now_us
 from lns.config import UpstreamSection
 from lns.delivery.mqtt_sender import MqttUpstream
@@ -37,8 +43,7 @@ _KEEP_ALIVE_S, _PACKET_BYTES_MAX = 30, 65_536
 _WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
 _SENT_WITHIN_US, _DRAIN_US = 100_000, 1_000_000
 _WAITS_MIN = 3  # by chance they are hardly alike
-_LATER_TABLES, _LATER_COLUMNS = ("parked",), ("remove_duplicates_key", "since_us")
-"""What the first outboxes did not have."""
+_DECIDED_US, _PUT_ASIDE_US = 9_000_000, 2_100_000
 _REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a second
 RETRY_S = 86_400
 Body = dict[str, object]
@@ -51,11 +56,15 @@ def new_folder(what: str) -> Path:
     return Path(mkdtemp(prefix=f"lorabench-{what}-", dir=memory))
 
 
-def seize(file: Path) -> Connection:
-    """Let nobody write to a database until this is closed: somebody is about to, and never does."""
-    seized = connect(file, isolation_level=None)
-    seized.execute("BEGIN IMMEDIATE")
-    return seized
+def _now_s() -> float:
+    """What paho reads its keep alive from: the clock of the loop that runs, or that of a thread."""
+    try:
+        return now_us() / 1_000_000
+    except RuntimeError:
+        return time.monotonic()
+
+
+paho.time_func = _now_s
 
 
 class _Killed(Exception):
@@ -76,6 +85,7 @@ class DiskOutbox:
         self.broker = MqttBroker(self._folder / "broker", self._take, self._wrong)
         self.broker.refused, self.broker.crowded = self._refuse, self._crowd
         self.broker.greeted, self.broker.left_by = self._greet, self._lose
+        self.broker.turned_away = self._turn_away
         self.upstream = {"keep_s": 0}
         """The keys of its `[upstream]` that have another value than usual."""
         self.breaks_after: int | None = None
@@ -93,11 +103,11 @@ class DiskOutbox:
         self._answered_us: dict[str, int] = {}
         self._put_aside: dict[str, int] = {}
         self._troubled: set[str] = set()
-        self._freed_us = 0
+        self._freed_us = self._opened_us = 0
         self._client: Client | None = None
         self._came_us = 0
         self._lost_us: int | None = None
-        self._in_vain, self._was_useful = 0, False
+        self._in_vain, self._was_useful, self._useful_us = 0, False, -1
         self._waits: list[tuple[int, int]] = []  # in vain; waited for, and at most
         self._known: set[str] = set()
         self._parked: set[str] = set()
@@ -116,11 +126,12 @@ class DiskOutbox:
     async def open(self) -> None:
         """Start what the server starts with."""
         self._starts += 1
+        self._opened_us = now_us()
         self._client, self._lost_us, self._in_vain = None, None, 0
         if self._file.exists():  # what it had acknowledged may not be removed yet
             self._waiting = state_of(self._file).waiting
             if self._full is None and self.breaks_after is None:
-                _age(self._file, version=self._starts % 3)
+                age(self._file, version=self._starts % 3)
         chance = stream(self._setup.seed, self.lns, "broker", str(self._starts))
         section = UpstreamSection.model_validate({"url": _URL, **self.upstream})
         there = replace(broker(_URL), host=str(self.broker.path))
@@ -138,10 +149,11 @@ class DiskOutbox:
         self._look_at_state()
         if self._ended is not None and not self._ended.done():
             with closing(connect(self._file, timeout=0, isolation_level=None)) as held:
-                while self._full is None and not _is_held(held):  # noqa: ASYNC110
+                while self._full is None and not is_held(held):  # noqa: ASYNC110
                     await asyncio.sleep(0)  # a commit is under way
                 self._ended.set_exception(_Killed())
                 await self._until_over()
+            await self._look_at_parts()
         self._refused.clear()
         # What was removed just before is not sure, and nothing is of a disk that took nothing.
         kept_us = self._keep_us + _REMOVED_US
@@ -168,6 +180,7 @@ class DiskOutbox:
         if self.broker.without_a_word > curt:
             self._wrong("in the end: expected a goodbye to the broker, observed none")
         self._look_at_file()
+        await self._look_at_parts()
         self._look_at_chance()
         self.broker.go()
         rmtree(self._folder)
@@ -177,11 +190,15 @@ class DiskOutbox:
         if self._upstream is None:
             raise UpstreamUnavailable("the server does not run")
         self._waiting += 1
+        since_us = now_us()
         try:
             await self._upstream.publish(message)
         except UpstreamUnavailable:
             self._waiting -= 1
             raise
+        finally:
+            if now_us() - since_us > _DECIDED_US and not self._is_slow:
+                self._wrong(f"{message.message_id}: expected taken or refused, observed neither")
         self._since[message.message_id] = message.received_at, now_us()
         self._topics[message.message_id] = message.topic
         if self.breaks_after:
@@ -202,6 +219,8 @@ class DiskOutbox:
             count = await outbox.release(at_us)
             seen = count, outbox.waiting, outbox.parked
         due = len(before.parked), before.waiting + len(before.parked), 0
+        if left := [one.message_id for one in state_of(self._file).parked]:
+            self._wrong(f"put aside: expected nothing when all is released, observed {left}")
         if seen != due:
             self._wrong(
                 f"released, waiting, put aside: expected {_all(due)}, observed {_all(seen)}"
@@ -227,6 +246,11 @@ class DiskOutbox:
         """Set the server's wall clock forward or back: what it has said was by another one."""
         self._stepped_us += us
         self._oldest = None
+
+    @property
+    def _is_slow(self) -> bool:
+        loop = asyncio.get_running_loop()
+        return isinstance(loop, VirtualTimeLoop) and loop.thread_us > 0
 
     @property
     def _keep_us(self) -> int:
@@ -272,7 +296,7 @@ class DiskOutbox:
     def _tell(self, event: Acknowledged | Parked) -> None:
         self._setup.record(self.lns, event.kind, as_fields(event))
         self._waiting -= 1
-        self._since.pop(event.message_id, None)
+        since, _ = self._since.pop(event.message_id, (None, 0))
         self._answered_us[event.topic] = now_us()
         self._sent.discard(event.topic)
         # Those that are put aside together are told with how many wait in the end.
@@ -285,6 +309,7 @@ class DiskOutbox:
             self._gone_us[event.topic, event.sequence_number] = now_us()
             self._was_useful = True
         if isinstance(event, Parked):
+            self._look_at_age(event.message_id, since)
             if event.message_id in self._parked:
                 self._wrong(f"{event.message_id} was put aside before")
             self._parked.add(event.message_id)
@@ -292,7 +317,8 @@ class DiskOutbox:
             if event.sequence_number <= before:
                 self._wrong(f"{event.message_id}: put aside behind {before} of its topic")
             self._put_aside[event.topic] = event.sequence_number
-            self._refused.pop(event.topic, None)
+            if all(self._topics[one] != event.topic for one in self._since):
+                self._refused.pop(event.topic, None)
 
     def _greet(self, client: Client) -> None:
         """It begins anew each time: what is not acknowledged it has itself."""
@@ -314,12 +340,18 @@ class DiskOutbox:
                 )
         self._client, self._came_us, self._was_useful = client, now_us(), False
 
+    def _turn_away(self, client: Client) -> None:
+        """A login that is refused has come in its time, where the broker was there all the time."""
+        if self.broker.listens_us <= self._useful_us:
+            self._greet(client)
+
     def _lose(self, client: Client) -> None:
         """One that took messages, or was there for long, was not in vain: the waits begin anew."""
         if client is not self._client:
             return  # of a server that was killed
         was_useful = self._was_useful or now_us() - self._came_us > _WAIT_MAX_US
         self._in_vain = 1 if was_useful else self._in_vain + 1
+        self._useful_us = now_us() if was_useful else self._useful_us
         self._lost_us = now_us()
 
     def _take(self, message: Published) -> None:
@@ -415,38 +447,37 @@ class DiskOutbox:
         if not self._is_stuck and not self._keep_us and self._file.exists():
             if (seen := state_of(self._file).waiting) != self._waiting:
                 self._wrong(f"in the file in the end: expected {self._waiting}, observed {seen}")
+            for text in spare(self._file):
+                self._wrong(text)
+
+    async def _look_at_parts(self) -> None:
+        if not self._is_stuck and self._file.exists():
+            for text in await parts(self._file):
+                self._wrong(text)
 
     def _look_at_state(self) -> None:
-        """What anybody may read of the file while a server has it is what waits there."""
-        if self._is_stuck or not self._file.exists():
+        if not self._is_stuck and self._file.exists():
+            for text in listed(self._file, list(self._since)):
+                self._wrong(text)
+
+    def _look_at_age(self, message_id: str, since: datetime | None) -> None:
+        """What is put aside has waited for longer than it may, by a clock that nobody has set.
+
+        And not for much longer, unless something has kept its server from that.
+        """
+        retry_us = self.upstream.get("retry_max_s", RETRY_S) * 1_000_000
+        if since is None or self._stepped_us:
             return
-        state, ids = state_of(self._file), list(self._since)
-        files = self._file, self._file.with_name(self._file.name + "-wal")
-        rows = _rows(self._file)
-        of_topic: dict[str, list[int]] = {}
-        for _, topic, number, _ in rows:
-            of_topic.setdefault(topic, []).append(number)
-        named = [one and (one.message_id, one.topic, one.sequence_number)
-                 for one in (state.oldest, state.newest)]  # fmt: skip
-        ends = {one.topic: (one.waiting, one.first, one.last) for one in state.streams
-                if one.waiting}  # fmt: skip
-        seen: list[object] = [state.file_bytes, state.waiting, state.body_bytes, named, ends]
-        due: list[object] = [sum(file.stat().st_size for file in files if file.exists())]
-        due += [len(rows), sum(octets for *_, octets in rows)]
-        due += [[rows[0][:3], rows[-1][:3]] if rows else [None, None]]
-        due += [{topic: (len(of), min(of), max(of)) for topic, of in of_topic.items()}]
-        if seen != due:
-            self._wrong(f"octets, messages, oldest, newest: expected {due}, observed {seen}")
-        # Else the broker has what is not removed yet.
-        if len(rows) == len(ids) and [row[0] for row in rows] != ids:
-            self._wrong(f"in the file: expected {ids}, observed {[row[0] for row in rows]}")
-        for one in state.streams:
-            first, last = one.first or 1, one.last or one.numbered
-            if not first <= last <= one.numbered:
-                self._wrong(f"{one.topic}: numbers {first} to {last} wait of {one.numbered}")
-            aside = [put.sequence_number for put in state.parked if put.topic == one.topic]
-            if aside != sorted(aside):
-                self._wrong(f"{one.topic}: put aside: expected {sorted(aside)}, observed {aside}")
+        since_us = (since - _EPOCH) // timedelta(milliseconds=1) * 1_000
+        waited_us = self._utc_us() - since_us
+        _, refused_us = self._refused.get(self._topics[message_id], (0, 0))
+        free_us = max(self._opened_us, self._freed_us, self.broker.lost_us, refused_us)
+        is_late = min(waited_us - retry_us, now_us() - free_us) > _PUT_ASIDE_US
+        if waited_us <= retry_us or (is_late and not self._is_slow):
+            self._wrong(
+                f"{message_id}: expected put aside after {retry_us} us, or {_PUT_ASIDE_US} more,"
+                f" observed {waited_us}"
+            )
 
     def _refuse(self, topic: str) -> None:
         self._troubled.add(topic)
@@ -532,45 +563,6 @@ class DiskOutbox:
 
     def _wrong(self, text: str) -> None:
         self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))
-
-
-def _age(file: Path, version: int) -> None:
-    """Write an outbox as one of an earlier version would have it: 0 knew neither keys nor `parked`.
-
-    Where something was put aside, or told of a device itself, there was no such version.
-    """
-    with closing(connect(file, isolation_level=None)) as db:
-        [new] = db.execute(
-            "SELECT EXISTS (SELECT 1 FROM message WHERE since_us OR topic LIKE '%/status')"
-            " OR EXISTS (SELECT 1 FROM parked)"
-        ).fetchone()
-        if new or version == 2:
-            return
-        for table in _LATER_TABLES:
-            db.execute(f"DROP TABLE {table}")
-        for column in _LATER_COLUMNS[version:]:
-            db.execute(f"ALTER TABLE message DROP COLUMN {column}")
-        if version == 0:
-            db.execute(
-                "UPDATE message SET body ="
-                " CAST(json_remove(CAST(body AS TEXT), '$.removeDuplicatesKey') AS BLOB)"
-            )
-        db.execute(f"PRAGMA user_version = {version}")
-
-
-def _rows(file: Path) -> list[tuple[str, str, int, int]]:
-    """What waits in an outbox, in order: id, topic, number and octets of each."""
-    with closing(connect(file)) as db:
-        return db.execute(
-            "SELECT message_id, topic, sequence_number, length(body) FROM message ORDER BY position"
-        ).fetchall()
-
-
-def _is_held(db: Connection) -> bool:
-    """Whether nobody else can write to a file until its connection is closed."""
-    with suppress(OperationalError):
-        db.execute("BEGIN IMMEDIATE")
-    return db.in_transaction
 
 
 def _time(text: object) -> datetime:

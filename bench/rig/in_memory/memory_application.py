@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from fcntl import LOCK_SH, flock
 from functools import partial
 from pathlib import Path
@@ -140,6 +140,11 @@ class MemoryConsumer(Consumer):
         self._setup.case.fault("broker", "lose acknowledgements", consumer=name)
         self._broker.lose_acks(name)
 
+    def unlimit(self) -> None:
+        assert self.wire is not None, "only a broker on a wire keeps messages back"
+        self._setup.case.fault("broker", "unlimited", consumer=self.settings.name)
+        self.wire.unlimit()
+
     async def fill(self, room: int | None) -> None:
         assert self._lines is not None, "it is started by the first act"
         if room is not None:
@@ -180,8 +185,9 @@ class MemoryConsumer(Consumer):
             await self.kill()
         else:
             await self.wire.fall_silent()
+            began_us = now_us()
             await self._stop()
-            self.wire.end()
+            self.wire.end(now_us() - began_us)
         if self.relay is not None:
             self.relay.end()
         if self._lines is not None:
@@ -204,15 +210,20 @@ class MemoryConsumer(Consumer):
             self._find([f"{name}: figures: expected {due}, observed {seen}"])
 
     async def redeliver(self) -> None:
-        name = self.settings.name
+        name, in_time = self.settings.name, False
         if self._inbox is not None:
             if (wire := self.wire) is not None:
                 await until(
                     lambda: not (wire.under_way or self._books.waiting(name)),
                     _DECIDED_WITHIN_US, TimeoutError,
                 )  # fmt: skip
-            await self._inbox.settled()
-            if self._inbox.waiting:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DECIDED_WITHIN_US / 1_000_000):
+                    await self._inbox.settled()
+                    in_time = True
+            if not in_time and not self._inbox.waiting:
+                self._find([f"{name}: not settled, and nothing waits"])
+            if in_time and self._inbox.waiting:
                 self._find([f"{name}: settled, and {self._inbox.waiting} messages wait"])
         if self.wire is not None:
             self.wire.cut()
@@ -233,7 +244,9 @@ class MemoryConsumer(Consumer):
         try:
             async with inbox, self._relayed(relayed), self._subscribed(inbox, ended):
                 self._inbox = inbox
-                self._books.opened(self.settings.window_us, checks=self.settings.sequence)
+                self._books.opened(
+                    self.settings.window_us, self._utc_us(), checks=self.settings.sequence
+                )
                 begun.set_result(None)
                 await ended
         except* Crashed:
@@ -363,14 +376,14 @@ class MemoryConsumer(Consumer):
             said.set(None)
             return said.oldest_us
         gone_us = min(oldest_us, said.oldest_us or oldest_us) - _BEFORE_ALL_US
-        gone_us -= gone_us % 100_000
         retry_us, self._retries = self.settings.retry_us, 0
         before_us = (oldest_us - 2_000_000, oldest_us - 1_000_000, oldest_us)
         for number, last_us in enumerate(before_us):
             said.next_round()
             said.hear(topic_of(_SILENT), b" " * number)
             if number == 0:
-                said.hear(topic_of(_GONE), b"%d.%d" % divmod(gone_us // 100_000, 10))
+                for digits in (1, 6):  # of a fraction of a second; the last word counts
+                    said.hear(topic_of(_GONE), f"{gone_us / 1_000_000:.{digits}f}".encode())
             said.hear(topic_of(_QUICKER), statement(_QUICKER, self._utc_us(), retry_us))
             for at_us in (oldest_us - 3_000_000, last_us):
                 said.hear(topic_of(_PRODUCER), statement(_PRODUCER, at_us, retry_us))
@@ -420,6 +433,7 @@ class MemoryApplication(Application):
             "QoS 0",
             "small inbox",
             "relay",
+            "unlimited broker",
         }
     )
 
@@ -513,7 +527,9 @@ class MemoryApplication(Application):
             keys = seen.remembered[Detector.KEY].count
             by_key = books.remembered_keys(keys, self._utc_us())
             parked = books.put_aside(map(_parked, await store.parked()))
-            for text in (*books.figures(_figures(seen)), *remembered, *by_key, *kept, *parked):
+            topicless = books.topicless(numbers.get("topicless_until_us", 0))
+            by_time = *remembered, *by_key, *kept, *topicless
+            for text in (*books.figures(_figures(seen)), *by_time, *parked):
                 self._setup.case.find(consumer.found(f"{name}: {text}", now_us()))
         for one in self._consumers.values():
             await one.end()

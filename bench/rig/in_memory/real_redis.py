@@ -30,6 +30,7 @@ from bench.inspection.redis_use import (
     USER,
     Conversation,
     Held,
+    Insistence,
     Key,
     Words,
     counters_left,
@@ -38,7 +39,9 @@ from bench.inspection.redis_use import (
     is_refusal,
     is_reservation,
     joined,
+    left_of_before,
     positions_taken,
+    preset,
     released,
     reserved,
 )
@@ -189,8 +192,8 @@ def _ask(*words: str | bytes) -> Any:
 class _Relay(asyncio.Protocol):
     """One connection; it is `among` those that are open for as long as it lasts."""
 
-    def __init__(self, redis: "RealRedis", wire: SlowWire, among: "set[_Relay]") -> None:
-        self._redis = redis
+    def __init__(self, redis: "RealRedis", of: str, wire: SlowWire, among: "set[_Relay]") -> None:
+        self._redis, self._of = redis, of
         self._wire = wire
         self._open = among
         self._asked = bytearray()
@@ -202,6 +205,7 @@ class _Relay(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._open.add(self)
+        self._redis.comes(self._of)
         if self._wire.is_cut:
             transport.abort()
 
@@ -209,7 +213,9 @@ class _Relay(asyncio.Protocol):
         self._open.discard(self)
 
     def data_received(self, data: bytes) -> None:
+        self._redis.comes(self._of)
         if self._wire.is_cut:
+            self._redis.refuses(self._of, data)
             return self._transport.abort()
         self._asked += data
         whole, requests = 0, list[Words]()
@@ -221,9 +227,11 @@ class _Relay(asyncio.Protocol):
             del self._asked[:whole]
             self._redis.tell_wrong(self._talk.asked(requests))
             told = self._redis.reply(asked, requests, is_replica=self.is_replica)
+            delay_us = self._wire.delay_us
+            self._redis.confirms(self._of, requests, told[1], delay_us)
             self._talk.learnt(requests, told[1])
             loop = asyncio.get_running_loop()
-            loop.call_later(self._wire.delay_us / 1_000_000, self._tell, told[0], len(requests))
+            loop.call_later(delay_us / 1_000_000, self._tell, told[0], len(requests))
 
     def cut(self) -> None:
         """End it; what was asked is done, and not answered."""
@@ -249,6 +257,7 @@ class RealRedis:
         self._listeners: list[asyncio.AbstractServer] = []
         self._relays: set[_Relay] = set()
         self._taken: Counter[str] = Counter()
+        self._insistence = Insistence()
         self.empty()
 
     def empty(self) -> None:
@@ -304,11 +313,35 @@ class RealRedis:
         if is_confirmation(words):
             self.tell_wrong(released(words, before, self._held(words)))
         if is_reservation(words):
-            self.tell_wrong(reserved(words, reply, before, self._held(words)))
-            self._taken[words[3].decode()] += positions_taken(words)
+            inbox = words[3].decode()
+            wrong = reserved(words, reply, before, self._held(words), self._taken[inbox])
+            self.tell_wrong(wrong)
+            self._taken[inbox] += positions_taken(words)
+        if device := preset(words):
+            keys = _ask("KEYS", device + b"*")
+            self.tell_wrong(left_of_before(device, words[2], keys))
         if (device := joined(words)) and reply:
             left = _ask("GET", device + b"sessions"), _ask("HKEYS", device + b"f_cnt_down")
             self.tell_wrong(counters_left(*left))
+
+    def comes(self, of: str) -> None:
+        """Somebody connects, or says something."""
+        self.tell_wrong(self._insistence.comes(of, now_us()))
+
+    def refuses(self, of: str, said: bytes) -> None:
+        """What somebody says reaches nobody."""
+        if b":confirmed:" in said:
+            self._insistence.failed(of, now_us())
+
+    def confirms(
+        self, of: str, requests: Sequence[Words], replies: Sequence[Any], delay_us: int
+    ) -> None:
+        """Somebody is answered, so much later, perhaps to what he has decided."""
+        for words, reply in zip(requests, replies, strict=True):
+            if is_confirmation(words) and is_refusal(reply):
+                self._insistence.failed(of, now_us() + delay_us)
+            elif is_confirmation(words):
+                self._insistence.is_over(of)
 
     def _held(self, words: Words) -> Held:
         """Who holds the places of a request, and for how long yet (ms)."""
@@ -355,6 +388,7 @@ class RealRedis:
     ) -> RedisInboxStore:
         """An inbox as one of its consumers has it."""
         server = await self._server(f"consumer {consumer}", wire or _Whole())
+        self._insistence.is_over(f"consumer {consumer}")
         return RedisInboxStore(
             server, name, consumer=consumer, entries_max=entries_max, now_us=now_us
         )
@@ -375,7 +409,7 @@ class RealRedis:
             port = self._ports[lns] = _FIRST_PORT + len(self._ports)
             loop = asyncio.get_running_loop()
             listener = await loop.create_server(
-                lambda: _Relay(self, wire, self._relays), LOOPBACK, port
+                lambda: _Relay(self, lns, wire, self._relays), LOOPBACK, port
             )
             self._listeners.append(listener)
         login = f"{quote(USER)}:{quote(PASSWORD, safe='')}"

@@ -3,7 +3,9 @@
 In memory, which they share; one that is alone in a file; or in a real Redis.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from operator import is_
 from pathlib import Path
 from shutil import rmtree
 from sqlite3 import Connection
@@ -12,12 +14,13 @@ from weakref import finalize
 from bench.host.lns_process import toml_text
 from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
-from bench.rig.in_memory.disk_outbox import new_folder, seize
+from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.outbox_file import seize
 from bench.rig.in_memory.real_redis import RealRedis, there_is_one
 from bench.rig.interfaces import Store
 from bench.rig.provisioning import kept_for_inspector
 from bench.verdict.owner import Found
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.config import Config, ConfigError, load
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
@@ -27,20 +30,37 @@ from lns.store.sqlite import SqliteStore
 
 
 class ToldStore(SqliteStore):
-    """A file that tells of each write as soon as it is on the disk."""
+    """A file that tells of each write as soon as it is on the disk.
 
-    def __init__(self, path: Path, wrote: Callable[[], None]) -> None:
+    What a write that failed has left in mind all the same is `found`.
+    """
+
+    def __init__(self, path: Path, wrote: Callable[[], None], found: Callable[[str], None]) -> None:
         super().__init__(path)
-        self._wrote = wrote
+        self._wrote, self._found = wrote, found
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        await super().keep_sessions(dev_eui, sessions)
+        with self._looked_at(dev_eui):
+            await super().keep_sessions(dev_eui, sessions)
         self._wrote()
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
-        kept = await super().keep_join(dev_eui, dev_nonce, sessions)
+        with self._looked_at(dev_eui):
+            kept = await super().keep_join(dev_eui, dev_nonce, sessions)
         self._wrote()
         return kept
+
+    @contextmanager
+    def _looked_at(self, dev_eui: Eui) -> Iterator[None]:
+        before = self.sessions(dev_eui), self.dev_nonces(dev_eui)
+        if any(map(is_, before[0], self.sessions(dev_eui))):
+            self._found(f"{dev_eui}: expected sessions to be handed out, observed what is kept")
+        try:
+            yield
+        except StoreUnavailable:
+            if (self.sessions(dev_eui), self.dev_nonces(dev_eui)) != before:
+                self._found(f"{dev_eui}: expected as it was before a write that failed")
+            raise
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
         join_nonce = await super().next_join_nonce(dev_eui, least)
@@ -59,12 +79,13 @@ def configuration_in(file: Path) -> Config:
 class DiskStore:
     """The file of one server, which outlives it; whoever opens it reads what is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, found: Callable[[str], None]) -> None:
         folder = new_folder("store")
+        self._found = found
         self._path = folder / "sessions"
         self._full: Connection | None = None
         self._writes_left = 0
-        self._opened = [ToldStore(self._path, self._count)]
+        self._opened = [ToldStore(self._path, self._count, self._found)]
         self.end = finalize(self, _remove, folder, self._opened)
         """Removes it all; so does whoever forgets it."""
 
@@ -76,7 +97,7 @@ class DiskStore:
     def open(self) -> SqliteStore:
         """A store of what the file has by now; the one before it takes nothing more."""
         self.newest.close()
-        self._opened[0] = ToldStore(self._path, self._count)
+        self._opened[0] = ToldStore(self._path, self._count, self._found)
         return self.newest
 
     def configured(
@@ -124,7 +145,7 @@ class SharedStore:
     ) -> None:
         self.claims: MemoryClaims | None = None
         self._retention_us = retention_us
-        self._found = found
+        self.found = found
         self.stores: dict[str, MemoryStore] = {}
         self.disk: DiskStore | None = None
         self.redis: RealRedis | None = None
@@ -132,7 +153,7 @@ class SharedStore:
     def real_redis(self) -> RealRedis:
         """The one Redis of a case that keeps in it what is shared."""
         if self.redis is None:
-            self.redis = RealRedis(retention_us=self._retention_us, found=self._found)
+            self.redis = RealRedis(retention_us=self._retention_us, found=self.found)
         return self.redis
 
     def of(self, lns: str) -> MemoryStore:
@@ -216,7 +237,8 @@ class CaseStore(Store):
         return found
 
     def _find(self, text: str) -> None:
-        self._setup.case.find(Found(rule="store", text=f"Redis: {text}", t_us=now_us()))
+        where = "Redis" if self.shared.disk is None else "a file"
+        self._setup.case.find(Found(rule="store", text=f"{where}: {text}", t_us=now_us()))
 
     async def restart(self, *, empty: bool) -> None:
         if self.shared.redis is not None:

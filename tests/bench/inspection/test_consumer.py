@@ -196,9 +196,9 @@ def test_who_checks_no_numbers_shows_no_duplicates() -> None:
     books = ConsumerBooks()
     accepted(books, "a", 1, sequence_number=5)
     ignored(books, "b", "sequence", 1, sequence_number=5)
-    books.opened(None, checks=False)
+    books.opened(None, 0, checks=False)
     assert list(books.figures({"NumDupMsgsRcvd": 0})) == []
-    books.opened(None, checks=True)
+    books.opened(None, 0, checks=True)
     assert list(books.figures({"NumDupMsgsRcvd": 1})) == []
 
 

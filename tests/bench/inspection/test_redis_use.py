@@ -5,17 +5,20 @@ import json
 import pytest
 
 from bench.inspection.redis_use import (
+    AGAIN_US,
     DATABASE,
     OTHERS,
     PASSWORD,
     USER,
     Conversation,
+    Insistence,
     Key,
     Words,
     counters_left,
     in_the_end,
     is_confirmation,
     is_reservation,
+    left_of_before,
     released,
     reserved,
 )
@@ -102,7 +105,7 @@ def test_what_is_granted_is_held_for_a_lease(
     assert is_reservation(RESERVE)
     assert not is_confirmation(RESERVE)
     free, held = {HELD: (None, -2)}, {HELD: (holder, left_ms)}
-    assert len(list(reserved(RESERVE, [[1]], free, held))) == count
+    assert len(list(reserved(RESERVE, [[1], [], [], 7], free, held, 7))) == count
 
 
 @pytest.mark.parametrize(
@@ -111,13 +114,21 @@ def test_what_is_granted_is_held_for_a_lease(
 )
 def test_what_nobody_else_has_is_granted(before: bytes | None, granted: int, count: int) -> None:
     now = {HELD: (b"me", 30_000)}
-    assert len(list(reserved(RESERVE, [[granted]], {HELD: (before, 1)}, now))) == count
+    assert (
+        len(list(reserved(RESERVE, [[granted], [], [], 7], {HELD: (before, 1)}, now, 7))) == count
+    )
+
+
+def test_positions_go_on_where_the_last_ones_ended() -> None:
+    free, held = {HELD: (None, -2)}, {HELD: (b"me", 30_000)}
+    [told] = reserved(RESERVE, [[1], [], [], 8], free, held, 7)
+    assert told == "positions: expected those behind 7, observed behind 8"
 
 
 def test_a_place_is_named_by_its_table() -> None:
     words = [b"inbox:{application}:held:a" if word == HELD else word for word in RESERVE]
     held = {b"inbox:{application}:held:a": (b"me", 30_000)}
-    assert len(list(reserved(words, [[1]], held, held))) == 1
+    assert len(list(reserved(words, [[1], [], [], 7], held, held, 7))) == 1
 
 
 @pytest.mark.parametrize(
@@ -187,3 +198,28 @@ def test_a_fault_may_leave_places_and_addresses_behind() -> None:
     held = Key("inbox:{application}:held:window:a", 30_000, b"application:1:1")
     address = Key("lns:dev_addr:26000002", None, [b"70B3D57ED0000001"])
     assert left(*GOOD, held, address, is_sure=False) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "stays"),
+    [
+        (b"lns:{A}:claim:26000001", False),
+        (b"lns:{A}:claim:26000002", True),
+        (b"lns:{A}:frame:26000001:3:0A0B0C0D", False),
+        (b"lns:{A}:f_cnt_down", False),
+        (b"lns:{A}:dev_nonces", True),
+    ],
+)
+def test_whoever_begins_anew_is_known_by_nothing_of_before(key: bytes, *, stays: bool) -> None:
+    wrong = list(left_of_before(b"lns:{A}:", b'[{"dev_addr": "26000001"}]', [key]))
+    assert (not wrong) is stays
+
+
+@pytest.mark.parametrize(("after_us", "wrong"), [(AGAIN_US, 0), (AGAIN_US + 1, 1)])
+def test_what_could_not_be_confirmed_is_said_again_soon(after_us: int, wrong: int) -> None:
+    insistence = Insistence()
+    assert not list(insistence.comes("a", 7))
+    insistence.failed("a", 10)
+    assert len(list(insistence.comes("a", 10 + after_us))) == wrong
+    insistence.is_over("a")
+    assert not list(insistence.comes("a", 100_000_000))

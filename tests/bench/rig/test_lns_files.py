@@ -36,6 +36,6 @@ def test_a_mistake_in_what_a_server_reads_is_told_alike_in_every_run() -> None:
     said = []
     for _ in range(2):
         with pytest.raises(ConfigError, match=r"^lns\.toml:3: lns\.listen: ") as found:
-            DiskStore().configured(settings, [])
+            DiskStore(print).configured(settings, [])
         said.append(str(found.value))
     assert said[0] == said[1]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.clock import run
-from bench.virtual.mqtt_broker import MqttBroker, Published
+from bench.virtual.mqtt_broker import Client, MqttBroker
+from bench.virtual.mqtt_packets import Published
 
 CONNECT = bytes.fromhex("100e 0004 4d515454 05 02 001e 00 0001 61".replace(" ", ""))
 CONNACK = bytes.fromhex("2006 00 00 03 21 0003".replace(" ", ""))
@@ -17,6 +18,7 @@ CONNACK = bytes.fromhex("2006 00 00 03 21 0003".replace(" ", ""))
 PUBLISH = bytes.fromhex("320f 0001 74 0007 07 26 0001 61 0001 62 6869".replace(" ", ""))
 OTHER, THIRD = PUBLISH.replace(b"hi", b"ho"), PUBLISH.replace(b"\x01t", b"\x01s")
 PUBACK = bytes.fromhex("40020007")
+PINGREQ = bytes.fromhex("c000")
 
 
 def played(
@@ -57,7 +59,7 @@ def test_a_message_is_taken_and_acknowledged_however_it_is_cut(tmp_path: Path) -
             assert await said(line, bytes([octet])) == b"nothing"
         assert await said(line, PUBLISH[-1:]) == PUBACK
         assert await said(line, OTHER + THIRD) == PUBACK * 2
-        assert await said(line, bytes.fromhex("c000")) == bytes.fromhex("d000")
+        assert await said(line, PINGREQ) == bytes.fromhex("d000")
 
     message = Published("a", "t", b"hi", (("a", "b"),), retain=False, again=False)
     others = replace(message, payload=b"ho"), replace(message, topic="s")
@@ -188,3 +190,62 @@ def test_who_is_refused_leaves(tmp_path: Path) -> None:
     assert played(tmp_path, talk) == [
         "a: expected it leaves when its login is refused, observed 5001000 us later"
     ]
+
+
+@pytest.mark.parametrize(("waits_s", "told"), [(45, 0), (45.1, 1)])
+def test_who_says_nothing_for_a_keep_alive_and_a_half_is_told(
+    tmp_path: Path, waits_s: float, told: int
+) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        await asyncio.sleep(waits_s - 0.001)
+        await said(line, PINGREQ)
+
+    assert len(played(tmp_path, talk)) == told
+
+
+@pytest.mark.parametrize(
+    ("says", "waits_s", "told"),
+    [(PINGREQ, 30.9, 0), (PINGREQ, 31.1, 1), (PUBLISH, 20.9, 1), (PUBLISH, 21.1, 2)],
+)
+def test_who_stays_with_a_broker_that_does_not_answer_is_told(
+    tmp_path: Path, says: bytes, waits_s: float, told: int
+) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        broker.be_mute()
+        assert await said(line, says) == b"nothing"
+        await asyncio.sleep(waits_s)
+
+    assert len(played(tmp_path, talk)) == told
+
+
+@pytest.mark.parametrize(("unlimited", "at_once"), [(False, 2), (True, 3)])
+def test_a_client_is_brought_as_many_as_it_takes_at_a_time(
+    tmp_path: Path, *, unlimited: bool, at_once: int
+) -> None:
+    clients: list[Client] = []
+    brought = bytes.fromhex("3206 0001 74 0001 00".replace(" ", ""))
+    puback = bytes.fromhex("40020001")
+
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.is_unlimited, broker.greeted = unlimited, clients.append
+        await said(line, bytes.fromhex("1011 0004 4d515454 05 02 001e 03 21 0002 0001 61"))
+        for _ in range(3):
+            clients[0].bring("t", b"", {}, 1)
+        assert len(await said(line, b"")) == at_once * len(brought)
+        rest = await said(line, puback)
+        assert rest == (
+            b"nothing" if unlimited else brought.replace(b"\x00\x01\x00", b"\x00\x03\x00")
+        )
+
+    assert played(tmp_path, talk) == []
+
+
+def test_a_broker_that_stops_says_so(tmp_path: Path) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        broker.stop()
+        assert await said(line, b"") == bytes.fromhex("e002 8b00")
+
+    assert played(tmp_path, talk) == []

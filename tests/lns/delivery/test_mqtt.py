@@ -15,7 +15,8 @@ from sqlite3 import connect
 
 import pytest
 
-from bench.virtual.mqtt_broker import MqttBroker, Published
+from bench.virtual.mqtt_broker import MqttBroker
+from bench.virtual.mqtt_packets import Published
 from lns.delivery.mqtt_session import Broker, Patience
 from lns.delivery.outbox import Entry
 from lns.delivery.publisher import UpstreamUnavailable
