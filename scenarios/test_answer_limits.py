@@ -19,6 +19,10 @@ UNVERIFIED = Table("""
     strategy kind        | unverified
     *        confirmed   | NonDuplicate forwarded Suppressed Unavailable
 """)
+UNKEPT = Table("""
+    strategy kind        | unkept
+    *        confirmed   | NonDuplicate forwarded Suppressed
+""")
 COPY_OF_ASKING = Table("""
     strategy kind        | copy
     Drop     *           | Duplicate dropped(Duplicate) Suppressed
@@ -753,4 +757,26 @@ async def test_a_station_that_is_always_late_is_told_of(rig):
         await rig.say(text, by="west")
         await rig.wait(seconds(2))
         rig.expect(frame, TOO_LATE if late else FIRST, first="west")
+    rig.expect_finding("too late", owner="gateway", about="west")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_what_was_no_answer_ends_no_row_of_late_ones(rig):
+    """A store that is away keeps the answer back, and a copy has none: the row goes on."""
+    before = await heard(rig, rig.charlie)
+    rig.expect(before, FIRST, first="west")
+    for number in range(5):
+        if number == 3:
+            rig.cut_store()
+            kept_back = await heard(rig, rig.alpha, confirmed=True)
+            rig.expect(kept_back, UNKEPT, unkept="west")
+            await rig.restore_store()
+            silent = await heard(rig, rig.charlie)
+            rig.expect(silent, FIRST, first="west")
+        frame = await rig.craft(rig.alpha, confirmed=True)
+        text = rig.told(frame, by="west")
+        await rig.wait(seconds(2))
+        await rig.say(text, by="west")
+        await rig.wait(seconds(2))
+        rig.expect(frame, TOO_LATE, first="west")
     rig.expect_finding("too late", owner="gateway", about="west")

@@ -411,6 +411,22 @@ async def test_a_join_that_was_not_kept_takes_no_room_when_others_end_meanwhile(
     rig.expect(unkept, NOT_KEPT, unkept="west")
 
 
+@pytest.mark.requires("slow application")
+async def test_a_join_ends_no_session_whose_first_frame_is_on_its_way(rig):
+    """The one before it is in use as well until the application has that frame."""
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    join, before, again = await device.join(), await device.send(), await device.join()
+    frame, after = [await rig.craft(device) for _ in range(2)]
+    unheard = await rig.craft_join(device, dev_nonce=777)
+    rig.delay_upstream(seconds(3))
+    for one in (frame, unheard, after):
+        await rig.say(rig.told(one, by="west"), by="west")
+        await rig.wait(milliseconds(500) if one is frame else seconds(7))
+    for one in (join, before, again, frame, unheard, after):
+        rig.expect(one, FIRST, first="west")
+
+
 @pytest.mark.fault("lns", "restart")
 async def test_no_session_is_lost_that_another_server_has_opened(rig):
     """East has opened two that nobody has heard of, when west keeps the session in use."""

@@ -88,6 +88,24 @@ async def test_an_outage_is_logged_once_and_so_is_its_end(rig):
     rig.expect_logged(*here(rig), *told * 2)
 
 
+@pytest.mark.fault("store", "slow")
+async def test_an_outage_that_looks_another_way_is_the_same(rig):
+    """The wire is cut, then nothing comes back in time: it is told once that the store is away."""
+    rig.only("west")
+    await served(rig)
+    for disturb in (rig.cut_store, lambda: rig.slow_store(seconds(5))):
+        disturb()
+        uplink = await rig.alpha.send(confirmed=True)
+        rig.expect(uplink, UNKEPT, unkept="west")
+    await rig.restore_store()
+    await served(rig)
+    away = "WARNING the wire to the store is cut; "
+    told = [f"{away}nobody can say who owns a frame until it is back"]
+    told += [f"{away}devices are not answered until it is back"]
+    told += ["INFO the store of the claims is back", "INFO the store is back"]
+    rig.expect_logged(*here(rig), *told)
+
+
 async def test_a_station_that_cannot_answer_is_named(rig):
     """Once, when it has been so five times in a row, ten times, and when it answers again."""
     rig.only("west")

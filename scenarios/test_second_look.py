@@ -129,6 +129,24 @@ async def test_what_another_server_owns_and_nobody_took_was_not_heard(rig, confi
     )
 
 
+@pytest.mark.requires("slow application")
+async def test_what_began_a_life_and_was_not_delivered_was_not_heard_in_it(rig, strategy):
+    """East goes on in that life meanwhile; what west has heard of the one before says nothing."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10, strategy=strategy)
+    before = await hear(rig, device, "west", "east")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    begun = await hear(rig, device, "west", f_cnt=0, after=seconds(1))
+    farther = [await hear(rig, device, "east", f_cnt=n, after=seconds(1)) for n in (1, 2)]
+    too_far = await hear(rig, device, "west", f_cnt=20_000, after=seconds(15))
+    await tell(rig, farther[1], "west")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(begun, LOST_UPSTREAM, back="west")
+    rig.expect(farther[0], OWNED, owned="east")
+    rig.expect(too_far, FAR, far="west")
+    rig.expect(farther[1], OWNED + LOST, owned="east", lost="west")
+
+
 @pytest.mark.fault("store", "slow")
 async def test_what_was_looked_at_twice_has_three_answers_more(rig):
     """The first reply of the store was late; nobody has kept how far west has come."""
