@@ -97,7 +97,7 @@ async def test_an_outage_that_looks_another_way_is_the_same(rig):
         disturb()
         uplink = await rig.alpha.send(confirmed=True)
         rig.expect(uplink, UNKEPT, unkept="west")
-    await rig.restore_store()
+        await rig.restore_store()
     await served(rig)
     away = "WARNING the wire to the store is cut; "
     told = [f"{away}nobody can say who owns a frame until it is back"]
