@@ -145,6 +145,21 @@ async def test_a_repeat_of_a_life_before_that_is_lost_is_a_repeat_yet(rig, strat
         rig.expect(frame, due, first="west", refused="west", again="west")
 
 
+async def test_a_copy_of_a_repeat_is_of_the_life_that_the_repeat_lies_in(rig, strategy):
+    """Its first copy was of the life before; the device has begun again, and sends equal bytes."""
+    device = rig.provision("relaxed", strategy=strategy)
+    frame = await hear(rig, device, "west", f_cnt=2)
+    begun = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 1)]
+    await tell(rig, frame, "west", "east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1"
+    for one in begun:
+        rig.expect(one, FIRST, first="west")
+        rig.expect_upstream(one, through="west", removeDuplicatesKey=f"{key}-{one.f_cnt}")
+    rig.expect(frame, FIRST + TAKEN + COPY, first="west", taken="west", copy="east")
+    if strategy != "Drop":
+        rig.expect_upstream(frame, through="east", removeDuplicatesKey=f"{key}-2")
+
+
 @pytest.mark.requires("slow application")
 async def test_what_waits_for_a_repeat_that_is_lost_takes_its_place(rig, strategy):
     """The repeat is newer in the life that has begun since: whoever comes next waits for its fate.
