@@ -227,6 +227,22 @@ async def test_a_first_message_that_nobody_has_begins_no_life(rig):
         rig.expect_upstream(frame, through="west", removeDuplicatesKey=name)
 
 
+@pytest.mark.requires("slow application")
+async def test_a_frame_that_nobody_has_keeps_its_name_in_its_own_life_only(rig):
+    """Other bytes of that counter have another name in that life, and their own in the next one."""
+    device = rig.provision("relaxed")
+    rig.refuse_upstream()
+    lost, farther = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (3, 5)]
+    begun = [await hear(rig, device, "west", f_cnt=f_cnt, payload=b"new") for f_cnt in (0, 3)]
+    rig.expect(lost, UNTAKEN, untaken="west")
+    rig.expect(farther, FIRST, first="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1"
+    for frame in begun:
+        rig.expect(frame, FIRST, first="west")
+        name = f"{key}-{frame.f_cnt}"
+        rig.expect_upstream(frame, through="west", removeDuplicatesKey=name)
+
+
 @pytest.mark.parametrize("asking", [0, 1], ids=["at the end", "before another one"])
 async def test_an_answer_too_many_to_an_old_first_message_costs_nothing(rig, strategy, asking):
     """Servers share the device: the store is asked whose it is, but for no downlink counter.

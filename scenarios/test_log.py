@@ -125,6 +125,22 @@ async def test_a_station_that_cannot_answer_is_named(rig):
     rig.expect_finding("too late", owner="gateway", about="west")
 
 
+async def test_a_station_that_is_late_now_and_then_is_named_once_a_minute(rig):
+    """With the frame that is not answered; it answers in between, so it is no row."""
+    rig.only("west")
+    await served(rig)
+    late = []
+    for wait_us in (0, seconds(45), seconds(10)):
+        await rig.wait(wait_us)
+        rig.west.delay_uplinks(seconds(3), receptions=1)
+        late.append(await rig.alpha.send(confirmed=True))
+        await served(rig)
+    for frame in late:
+        rig.expect(frame, LATE, late="west")
+    named = f"WARNING {rig.west.eui}: TooLate (%s): the frame was told too late"
+    rig.expect_logged(*here(rig), named % late[0].frame_id, named % late[2].frame_id)
+
+
 @pytest.mark.fault("program", "capture full")
 async def test_what_a_full_capture_lacks_is_logged(rig):
     """Once a minute while it is full, and when it is written again."""
