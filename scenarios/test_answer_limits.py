@@ -743,6 +743,25 @@ async def test_class_c_is_told_again_when_eight_seconds_have_gone_by(rig):
         rig.expect(uplink, FIRST, first="west")
 
 
+@pytest.mark.fault("store", "slow")
+async def test_an_answer_for_a_station_that_is_gone_by_then_is_none(rig):
+    """Its counters are being kept when the link is lost: the device hears nothing."""
+    device = rig.provision("patient", activation="otaa", rx_delay_s=15)
+    rig.only("west")
+    join = await device.join()
+    await rig.start()
+    rig.slow_store(milliseconds(199))
+    frame = await rig.craft(device, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(20))
+    rig.west.cut()
+    await rig.wait(seconds(3))
+    await rig.restore_store()
+    rig.west.restore()
+    rig.expect(join, FIRST, first="west")
+    rig.expect(frame, TOO_LATE, first="west")
+
+
 # --- stations that cannot answer ------------------------------------------------------------------
 
 
