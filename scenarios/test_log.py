@@ -6,7 +6,7 @@ import pytest
 
 from bench.clock import minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import FIRST
+from scenarios.words import FIRST, REFUSED
 
 pytestmark = pytest.mark.requires("virtual time")
 
@@ -104,6 +104,22 @@ async def test_an_outage_that_looks_another_way_is_the_same(rig):
     told += [f"{away}devices are not answered until it is back"]
     told += ["INFO the store of the claims is back", "INFO the store is back"]
     rig.expect_logged(*here(rig), *told)
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "cut")
+async def test_what_nobody_has_granted_is_not_given_back(rig):
+    """The application does not take it either: no claim of it stays, and none is named."""
+    rig.only("west")
+    await served(rig)
+    rig.cut_store()
+    rig.refuse_upstream()
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, REFUSED, refused="west")
+    await rig.restore_store()
+    await served(rig)
+    away = "WARNING the wire to the store is cut; nobody can say who owns a frame until it is back"
+    rig.expect_logged(*here(rig), away, "INFO the store of the claims is back")
 
 
 async def test_a_station_that_cannot_answer_is_named(rig):
