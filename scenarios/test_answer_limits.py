@@ -762,6 +762,26 @@ async def test_an_answer_for_a_station_that_is_gone_by_then_is_none(rig):
     rig.expect(frame, TOO_LATE, first="west")
 
 
+@pytest.mark.requires("twin stations")
+@pytest.mark.fault("store", "slow")
+async def test_an_answer_for_a_station_of_which_nobody_is_left_is_none(rig):
+    """One that has its EUI came later and is gone; the first one is connected, and not spoken to."""
+    rig.impersonate("west", by="impostor")
+    before = await rig.craft(rig.charlie, confirmed=True)
+    await rig.say(rig.told(before, by="impostor"), by="impostor")
+    await rig.wait(seconds(3))
+    rig.slow_store(milliseconds(199))
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(frame, by="impostor"), by="west")
+    await rig.wait(milliseconds(250))
+    rig.station("impostor").cut()
+    await rig.wait(seconds(3))
+    await rig.restore_store()
+    rig.station("impostor").restore()
+    rig.expect(before, FIRST, first="impostor")
+    rig.expect(frame, TOO_LATE, first="west")
+
+
 # --- stations that cannot answer ------------------------------------------------------------------
 
 
