@@ -765,7 +765,7 @@ async def test_an_answer_for_a_station_that_is_gone_by_then_is_none(rig):
 @pytest.mark.requires("twin stations")
 @pytest.mark.fault("store", "slow")
 async def test_an_answer_for_a_station_of_which_nobody_is_left_is_none(rig):
-    """One that has its EUI came later and is gone; the first one is connected, and not spoken to."""
+    """One that has its EUI came later and is gone; the first is connected, and not spoken to."""
     rig.impersonate("west", by="impostor")
     before = await rig.craft(rig.charlie, confirmed=True)
     await rig.say(rig.told(before, by="impostor"), by="impostor")

@@ -228,6 +228,27 @@ async def test_a_first_message_that_nobody_has_begins_no_life(rig):
 
 
 @pytest.mark.requires("slow application")
+@pytest.mark.parametrize("lost", [8, 9])
+async def test_eight_frames_that_nobody_has_keep_their_names(rig, lost):
+    """A copy of one may be on its way yet: other bytes of its counter have another name."""
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    rig.refuse_upstream(lost)
+    for _ in range(lost):
+        frame = await hear(rig, device, "west")
+        rig.expect(frame, UNTAKEN, untaken="west")
+    others = [await hear(rig, device, "west", f_cnt=n, payload=b"other") for n in (11, 12)]
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}"
+    for frame in (before, *others):
+        rig.expect(frame, FIRST, first="west")
+    for number, frame in enumerate(others):
+        mic = frame.phy[-4:].hex().upper()
+        own = "" if (lost, number) == (9, 0) else f".{mic}"
+        name = f"{key}-{frame.f_cnt}{own}"
+        rig.expect_upstream(frame, through="west", removeDuplicatesKey=name)
+
+
+@pytest.mark.requires("slow application")
 async def test_a_frame_that_nobody_has_keeps_its_name_in_its_own_life_only(rig):
     """Other bytes of that counter have another name in that life, and their own in the next one."""
     device = rig.provision("relaxed")

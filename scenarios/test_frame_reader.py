@@ -136,6 +136,7 @@ async def test_an_option_that_is_wrong_is_told(rig, options, says):
 
 
 NO_JOIN_ACCEPT = "error: cannot read this frame: a join-accept has 17 or 33 bytes, not {}"
+RFU_OR_MAJOR = "error: cannot read this frame: RFU or major bits set in MHDR {:02X}"
 NO_REJOIN = (
     "error: cannot read this frame: a rejoin-request has 19 bytes (types 0, 2) or 24 (type 1),"
     " not {}"
@@ -143,7 +144,11 @@ NO_REJOIN = (
 REFUSED = [
     ("", "error: cannot read this frame: a frame has 1 to 255 bytes, not 0"),
     ("E0" * 256, "error: cannot read this frame: a frame has 1 to 255 bytes, not 256"),
-    ("41" + "00" * 11, "error: cannot read this frame: RFU or major bits set in MHDR 41"),
+    *(
+        (f"{octet:02X}" + "00" * 11, RFU_OR_MAJOR.format(octet))
+        for octet in range(1 << 8)
+        if octet % 32
+    ),
     ("40" + "00" * 10, "error: cannot read this frame: a data frame has at least 12 bytes, not 11"),
     (
         "40" + "00" * 4 + "01" + "00" * 6,
