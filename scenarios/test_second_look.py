@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, FIRST, LOST, LOST_UPSTREAM, OVER, OWNED
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, LOST_UPSTREAM, OVER, OWNED
 
 TOO_FAR = Table("""
     strategy kind        | far
@@ -56,6 +56,19 @@ async def test_a_frame_that_asks_for_nothing_takes_no_downlink_counter(rig):
     for frame in (silent, asking):
         rig.expect(frame, OWNED, owned="east")
     rig.expect_answer(asking, f_cnt=0)
+
+
+async def test_a_look_takes_no_downlink_counter(rig):
+    """The newest frame may begin a life that others heard of: asked once more, it is answered."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10)
+    frame = await hear(rig, device, "west", confirmed=True, after=seconds(61))
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", confirmed=True)
+    rig.expect(frame, OWNED + EXPIRED, owned="west", again="west")
+    rig.expect(after, OWNED, owned="west")
+    rig.expect_answer(after, f_cnt=2)
 
 
 @pytest.mark.fault("store", "slow")
