@@ -411,6 +411,8 @@ class Accounts:
             yield self._check(event, "transmitted").wrong("stage", "once", "again")
         if event["stage"] == "scheduled" and self._alone:
             yield from self._owners.answer(event, self._check(event, "claim"))
+            if self._is_whole:
+                yield from self._owners.in_sequence(event, self._check(event, "downlink"))
         stages = {"scheduled": self._scheduled, "transmitted": self._sent}
         stages[event["stage"]][key] = event
 
