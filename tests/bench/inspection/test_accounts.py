@@ -398,6 +398,14 @@ def test_what_cannot_be_read_is_to_be_told() -> None:
     assert list(books.end()) == []
 
 
+@pytest.mark.parametrize("msgtype", ["updf", "jreq"])
+def test_a_reception_is_no_message_that_cannot_be_read(msgtype: str) -> None:
+    books = accounts()
+    books.doubtful(WEST, msgtype)
+    assert said(books, event("lns.unreadable", msgtype=msgtype, why="FCnt is odd")) == []
+    assert [found.observed for found in books.end()] == ["1"]
+
+
 def test_a_server_that_ends_loses_what_waited_there() -> None:
     books = accounts()
     assert said(books, asks(), tells("queued", waiting=1), event("case.lns", event="kill")) == []
