@@ -19,6 +19,10 @@ UNVERIFIED = Table("""
     strategy kind        | unverified
     *        confirmed   | NonDuplicate forwarded Suppressed Unavailable
 """)
+UNKEPT = Table("""
+    strategy kind        | unkept
+    *        confirmed   | NonDuplicate forwarded Suppressed
+""")
 COPY_OF_ASKING = Table("""
     strategy kind        | copy
     Drop     *           | Duplicate dropped(Duplicate) Suppressed
@@ -739,6 +743,45 @@ async def test_class_c_is_told_again_when_eight_seconds_have_gone_by(rig):
         rig.expect(uplink, FIRST, first="west")
 
 
+@pytest.mark.fault("store", "slow")
+async def test_an_answer_for_a_station_that_is_gone_by_then_is_none(rig):
+    """Its counters are being kept when the link is lost: the device hears nothing."""
+    device = rig.provision("patient", activation="otaa", rx_delay_s=15)
+    rig.only("west")
+    join = await device.join()
+    await rig.start()
+    rig.slow_store(milliseconds(199))
+    frame = await rig.craft(device, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(20))
+    rig.west.cut()
+    await rig.wait(seconds(3))
+    await rig.restore_store()
+    rig.west.restore()
+    rig.expect(join, FIRST, first="west")
+    rig.expect(frame, TOO_LATE, first="west")
+
+
+@pytest.mark.requires("twin stations")
+@pytest.mark.fault("store", "slow")
+async def test_an_answer_for_a_station_of_which_nobody_is_left_is_none(rig):
+    """One that has its EUI came later and is gone; the first is connected, and not spoken to."""
+    rig.impersonate("west", by="impostor")
+    before = await rig.craft(rig.charlie, confirmed=True)
+    await rig.say(rig.told(before, by="impostor"), by="impostor")
+    await rig.wait(seconds(3))
+    rig.slow_store(milliseconds(199))
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(frame, by="impostor"), by="west")
+    await rig.wait(milliseconds(250))
+    rig.station("impostor").cut()
+    await rig.wait(seconds(3))
+    await rig.restore_store()
+    rig.station("impostor").restore()
+    rig.expect(before, FIRST, first="impostor")
+    rig.expect(frame, TOO_LATE, first="west")
+
+
 # --- stations that cannot answer ------------------------------------------------------------------
 
 
@@ -753,4 +796,26 @@ async def test_a_station_that_is_always_late_is_told_of(rig):
         await rig.say(text, by="west")
         await rig.wait(seconds(2))
         rig.expect(frame, TOO_LATE if late else FIRST, first="west")
+    rig.expect_finding("too late", owner="gateway", about="west")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_what_was_no_answer_ends_no_row_of_late_ones(rig):
+    """A store that is away keeps the answer back, and a copy has none: the row goes on."""
+    before = await heard(rig, rig.charlie)
+    rig.expect(before, FIRST, first="west")
+    for number in range(5):
+        if number == 3:
+            rig.cut_store()
+            kept_back = await heard(rig, rig.alpha, confirmed=True)
+            rig.expect(kept_back, UNKEPT, unkept="west")
+            await rig.restore_store()
+            silent = await heard(rig, rig.charlie)
+            rig.expect(silent, FIRST, first="west")
+        frame = await rig.craft(rig.alpha, confirmed=True)
+        text = rig.told(frame, by="west")
+        await rig.wait(seconds(2))
+        await rig.say(text, by="west")
+        await rig.wait(seconds(2))
+        rig.expect(frame, TOO_LATE, first="west")
     rig.expect_finding("too late", owner="gateway", about="west")

@@ -5,9 +5,9 @@ ADR 007, part 1, and `[dedup]`. Policy in memory, on exact times: no wire has a 
 
 import pytest
 
-from bench.clock import microseconds, minutes, seconds
+from bench.clock import microseconds, milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, OWNED
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, OWNED, UNVERIFIED
 
 pytestmark = pytest.mark.requires("virtual time")
 
@@ -78,6 +78,35 @@ async def test_a_forged_frame_takes_no_room(rig, strategy, confirmed):
     for frame in ours:
         rig.expect(frame, FIRST + COPY, first="west", copy="east")
     rig.expect_evictions(0)
+
+
+@pytest.mark.fault("store", "cut")
+async def test_what_left_while_it_was_claimed_tells_nothing_of_another_frame(rig):
+    """There is room for one: nobody asks any more in which life the frame lies that was claimed."""
+    rig.put_on("lns-b", "north")
+    rig.dedup(entries_max=1)
+    relaxed = rig.provision("relaxed", f_cnt=500)
+    strict = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    newest = await rig.craft(strict, confirmed=True)
+    lives = [await rig.craft(relaxed, f_cnt=f_cnt) for f_cnt in (500, 0, 1)]
+    await say_all(rig, (*lives[:2], newest), by="west")
+    rig.slow_store(milliseconds(150), "lns-a")
+    for frame, by in ((lives[2], "west"), (newest, "east")):
+        await rig.say(rig.told(frame, by=by), by=by)
+    await rig.wait(seconds(3))
+    rig.cut_store("lns-a")
+    other = await rig.craft(rig.charlie)
+    await say_all(rig, (other, newest), by="west")
+    await say_all(rig, (newest,), by="east")
+    await rig.restore_store("lns-a")
+    for frame in lives:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(other, UNVERIFIED, unverified="west")
+    due = OWNED + EXPIRED + UNVERIFIED + COPY
+    rig.expect(newest, due, owned="west", again="east", unverified="west", copy="east")
+    key = f"{strict.provisioned.dev_eui}-{strict.provisioned.dev_addr}-{newest.f_cnt}"
+    rig.expect_upstream(newest, through="east", removeDuplicatesKey=key)
+    rig.expect_evictions(6)
 
 
 # --- as long as configured ------------------------------------------------------------------------

@@ -198,6 +198,25 @@ async def test_a_device_is_told_the_dwell_times_until_it_says_so(rig):
         rig.expect(frame, words, **{"first" if words is FIRST else "asked": "west"})
 
 
+@pytest.mark.parametrize(
+    ("granted", "asked", "octets"),
+    [(b"\x03\x07", b"\x09", 2), (b"\x09", b"\x03\x07", 5)],
+    ids=["repetitions", "dwell times"],
+)
+async def test_a_device_grants_one_wish_and_is_asked_for_the_other(rig, granted, asked, octets):
+    """What it says of how often it sends is no word about dwell times, nor the other way round."""
+    rig.in_region("AS923-1")
+    device = rig.provision("talker", f_cnt=10, nb_trans=2)
+    rig.only("west")
+    both = await heard(rig, device, dr=5, adr=True)
+    one, again = [await heard(rig, device, dr=5, f_opts=granted, adr=True) for _ in range(2)]
+    none = await heard(rig, device, dr=5, f_opts=asked, adr=True)
+    for frame, length in ((both, 7), (one, octets), (again, octets)):
+        rig.expect(frame, ASKED, asked="west")
+        rig.expect_answer(frame, f_opts_bytes=length)
+    rig.expect(none, FIRST, first="west")
+
+
 async def test_a_device_that_begins_again_is_told_the_dwell_times_again(rig):
     """It has lost what it knew."""
     rig.in_region("AS923-1")

@@ -34,6 +34,10 @@ TOO_MANY = Table("""
     strategy kind        | over
     *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed Owner
 """)
+TOO_FAR_AGAIN = Table("""
+    strategy kind        | far
+    *        confirmed   | DuplicateDueToResubmission dropped(InvalidFrameCounter) Suppressed
+""")
 THEIRS = Table("""
     strategy kind        | theirs
     *        confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed NotOwner
@@ -66,6 +70,26 @@ async def test_a_frame_of_before_the_roll_over_is_old_and_not_forged(rig, span):
     forged = await rig.forge(device, by="west")
     rig.expect(old, OLD, old="west")
     rig.expect(forged, FORGED, forged="west")
+
+
+# By how many spans of sixteen bits a counter is beyond the newest one, which is in the fifth span.
+SPANS = {-4: "old", -3: "forged", -2: "forged", -1: "old", 1: "old", 2: "forged"}
+
+
+@pytest.mark.parametrize("steps", [-1, 0, 1])
+async def test_no_counter_is_looked_for_beyond_two_spans(rig, confirmed, steps):
+    """The span before, this one, the next, and the first: what is of another is as if forged."""
+    newest = 0x40010
+    device = rig.provision("veteran", f_cnt=newest, relaxed_f_cnt=False)
+    newer = await hear(rig, device, "west", f_cnt=newest)
+    for span, word in SPANS.items():
+        f_cnt = newest + (span << 16) + steps
+        frame = await hear(rig, device, "west", f_cnt=f_cnt, confirmed=confirmed)
+        if word == "old":
+            rig.expect(frame, OLD, old="west")
+        else:
+            rig.expect(frame, FORGED, forged="west")
+    rig.expect(newer, FIRST, first="west")
 
 
 async def test_a_late_copy_of_before_the_roll_over_is_a_copy(rig, strategy):
@@ -187,6 +211,59 @@ async def test_a_life_that_was_not_delivered_has_not_begun(rig):
     rig.expect(after, FIRST, first="west")
 
 
+@pytest.mark.requires("slow application")
+async def test_a_first_message_that_nobody_has_begins_no_life(rig):
+    """Nothing was sent up in it: the next one that begins has its number."""
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    rig.refuse_upstream()
+    lost = await hear(rig, device, "west", f_cnt=0)
+    begun = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (1, 2)]
+    rig.expect(lost, UNTAKEN, untaken="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}"
+    for frame, life in ((before, ""), (begun[0], ".1"), (begun[1], ".1")):
+        rig.expect(frame, FIRST, first="west")
+        name = f"{key}{life}-{frame.f_cnt}"
+        rig.expect_upstream(frame, through="west", removeDuplicatesKey=name)
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.parametrize("lost", [8, 9])
+async def test_eight_frames_that_nobody_has_keep_their_names(rig, lost):
+    """A copy of one may be on its way yet: other bytes of its counter have another name."""
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    rig.refuse_upstream(lost)
+    for _ in range(lost):
+        frame = await hear(rig, device, "west")
+        rig.expect(frame, UNTAKEN, untaken="west")
+    others = [await hear(rig, device, "west", f_cnt=n, payload=b"other") for n in (11, 12)]
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}"
+    for frame in (before, *others):
+        rig.expect(frame, FIRST, first="west")
+    for number, frame in enumerate(others):
+        mic = frame.phy[-4:].hex().upper()
+        own = "" if (lost, number) == (9, 0) else f".{mic}"
+        name = f"{key}-{frame.f_cnt}{own}"
+        rig.expect_upstream(frame, through="west", removeDuplicatesKey=name)
+
+
+@pytest.mark.requires("slow application")
+async def test_a_frame_that_nobody_has_keeps_its_name_in_its_own_life_only(rig):
+    """Other bytes of that counter have another name in that life, and their own in the next one."""
+    device = rig.provision("relaxed")
+    rig.refuse_upstream()
+    lost, farther = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (3, 5)]
+    begun = [await hear(rig, device, "west", f_cnt=f_cnt, payload=b"new") for f_cnt in (0, 3)]
+    rig.expect(lost, UNTAKEN, untaken="west")
+    rig.expect(farther, FIRST, first="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1"
+    for frame in begun:
+        rig.expect(frame, FIRST, first="west")
+        name = f"{key}-{frame.f_cnt}"
+        rig.expect_upstream(frame, through="west", removeDuplicatesKey=name)
+
+
 @pytest.mark.parametrize("asking", [0, 1], ids=["at the end", "before another one"])
 async def test_an_answer_too_many_to_an_old_first_message_costs_nothing(rig, strategy, asking):
     """Servers share the device: the store is asked whose it is, but for no downlink counter.
@@ -223,3 +300,22 @@ async def test_what_is_old_here_is_not_new_for_a_store_that_is_far_behind(rig, c
     for frame in alone:
         rig.expect(frame, UNVERIFIED, unverified="west")
     rig.expect(old, OLD, old="west")
+
+
+@pytest.mark.fault("store", "partition")
+async def test_what_is_too_far_for_the_others_costs_no_answer(rig, strategy):
+    """It is the newest frame here, sent again: each time it is too far, and never one too many."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west")
+    rig.cut_store("lns-a")
+    alone = [
+        await hear(rig, device, "west", f_cnt=f_cnt, confirmed=True) for f_cnt in (16_000, 32_000)
+    ]
+    await rig.restore_store("lns-a")
+    for _ in range(5):
+        await tell(rig, alone[1], "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(alone[0], UNVERIFIED, unverified="west")
+    rig.expect(alone[1], UNVERIFIED + TOO_FAR_AGAIN * 5, unverified="west", far="west")

@@ -57,6 +57,26 @@ async def test_a_server_remembers_whose_a_frame_was_for_a_store_that_forgot(rig,
     rig.expect(after, OWNED, owned="north")
 
 
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_whose_a_life_was_a_store_that_forgot_is_told_with_the_life(rig, strategy):
+    """It has heard of the life before only, from a server that missed the restart of the device."""
+    rig.put_on("lns-b", "north")
+    rig.put_on("lns-c", "south")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    before = await hear(rig, device, "north", "west", "south", f_cnt=500)
+    begun = [await hear(rig, device, "north", "west", f_cnt=n, confirmed=True) for n in (0, 2)]
+    await rig.wait(seconds(61))
+    await rig.restart_store(empty=True)
+    recorded = await hear(rig, device, "south", f_cnt=501)
+    await tell(rig, begun[1], "west")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED + LOST * 2, owned="north", lost=("west", "south"))
+    rig.expect(recorded, OWNED, owned="south")
+    rig.expect(begun[0], OWNED + LOST, owned="north", lost="west")
+    rig.expect(begun[1], OWNED + LOST * 2, owned="north", lost="west")
+
+
 @pytest.mark.requires("own store", "slow application")
 @pytest.mark.fault("store", "restart")
 async def test_what_is_given_back_goes_to_whom_it_was_before_the_store_forgot(rig, strategy):

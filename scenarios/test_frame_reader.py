@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from bench.virtual.lorawan.join_frames import join_mic
+from lns.lorawan.crypto import encrypt_join_accept
 from scenarios.words import FIRST
 
 pytestmark = pytest.mark.requires("virtual time")
@@ -134,6 +136,7 @@ async def test_an_option_that_is_wrong_is_told(rig, options, says):
 
 
 NO_JOIN_ACCEPT = "error: cannot read this frame: a join-accept has 17 or 33 bytes, not {}"
+RFU_OR_MAJOR = "error: cannot read this frame: RFU or major bits set in MHDR {:02X}"
 NO_REJOIN = (
     "error: cannot read this frame: a rejoin-request has 19 bytes (types 0, 2) or 24 (type 1),"
     " not {}"
@@ -141,7 +144,11 @@ NO_REJOIN = (
 REFUSED = [
     ("", "error: cannot read this frame: a frame has 1 to 255 bytes, not 0"),
     ("E0" * 256, "error: cannot read this frame: a frame has 1 to 255 bytes, not 256"),
-    ("41" + "00" * 11, "error: cannot read this frame: RFU or major bits set in MHDR 41"),
+    *(
+        (f"{octet:02X}" + "00" * 11, RFU_OR_MAJOR.format(octet))
+        for octet in range(1 << 8)
+        if octet % 32
+    ),
     ("40" + "00" * 10, "error: cannot read this frame: a data frame has at least 12 bytes, not 11"),
     (
         "40" + "00" * 4 + "01" + "00" * 6,
@@ -216,3 +223,101 @@ async def test_what_is_no_frame_is_told_so(rig):
         rig.read_frame(bytes.fromhex(phy), says=[says], status=2)
     for phy, lines in OTHERS:
         rig.read_frame(bytes.fromhex(phy), says=lines)
+
+
+UP, DOWN = "4001000026000001", "6001000026000001"
+"""Data frames without FOpts, up to their FCnt."""
+
+
+def read_commands(rig, begin, octets, *names):
+    """Let somebody read these MAC commands in the header of a frame."""
+    head = f"{begin[:10]}{len(octets):02X}{begin[12:16]}"
+    way = "up" if begin == UP else "down"
+    rig.read_frame(
+        bytes.fromhex(f"{head}{spelled(octets)}DEADBEEF"),
+        says=[
+            *(f"type unconfirmed data {way}", "DevAddr 26000001", "FCnt 256", "flags none"),
+            *(f"FOpts {spelled(octets)} = {', '.join(names)}", "FPort none"),
+            "MIC DEADBEEF (not checked: give --nwk-s-key and --app-s-key)",
+            "frame id 26000001:256:DEADBEEF",
+        ],
+    )
+
+
+EIRPS_DBM = (8, 10, 12, 13, 14, 16, 18, 20, 21, 24, 26, 27, 29, 30, 33, 36)
+REQUESTS = {0x04: 1, 0x05: 4, 0x07: 5, 0x08: 1, 0x0A: 4, 0x10: 0, 0x11: 4, 0x12: 3, 0x13: 3}
+"""How many octets follow the other commands of a server, and below of a device."""
+ANSWERS = {0x04: 0, 0x05: 1, 0x07: 1, 0x08: 0, 0x0A: 1, 0x10: 1, 0x11: 1, 0x12: 0, 0x13: 1}
+
+
+async def test_every_field_of_what_a_server_commands_is_read(rig):
+    """Each value of each small field, and both ends of the large ones (LoRaWAN 1.0.4, 5)."""
+    await served(rig)
+    for nibble in range(16):
+        mask, control, other = 0x8001 << nibble & 0xFFFF, nibble % 8, 15 - nibble
+        link_adr = bytes([3, nibble << 4 | other, mask & 0xFF, mask >> 8, control << 4 | other])
+        named = f"LinkADRReq(dr={nibble}, tx_power={other}, ch_mask={mask},"
+        named += f" ch_mask_cntl={control}, nb_trans={other})"
+        read_commands(rig, DOWN, link_adr, named)
+        downlink, uplink = nibble % 2 == 1, nibble // 2 % 2 == 1
+        setup = bytes([9, downlink << 5 | uplink << 4 | nibble])
+        named = f"TxParamSetupReq(downlink_dwell={downlink}, uplink_dwell={uplink},"
+        read_commands(rig, DOWN, setup, f"{named} max_eirp_dbm={EIRPS_DBM[nibble]})")
+    for margin, gateways in ((0, 1), (1, 255), (127, 0), (254, 128)):
+        named = f"LinkCheckAns(margin_db={margin}, gateway_count={gateways})"
+        read_commands(rig, DOWN, bytes([2, margin, gateways]), named)
+    for gps_s, fraction in ((0, 255), (0x12345678, 1), (0xFFFFFFFF, 128)):
+        octets = b"\x0d" + gps_s.to_bytes(4, "little") + bytes([fraction])
+        named = f"DeviceTimeAns(gps_s={gps_s}, fraction_256={fraction})"
+        read_commands(rig, DOWN, octets, named)
+    for cid, length in REQUESTS.items():
+        told = bytes(range(0xF0, 0xF0 + length))
+        named = f"command {cid:02X} {spelled(told)}".rstrip()
+        read_commands(rig, DOWN, bytes([cid]) + told + b"\x06", named, "DevStatusReq()")
+
+
+async def test_every_field_of_what_a_device_answers_is_read(rig):
+    """Each bit of an answer, each margin, and batteries that mean something of their own."""
+    await served(rig)
+    for bits in range(8):
+        power, dr, mask = bits & 4 != 0, bits & 2 != 0, bits & 1 != 0
+        named = f"LinkADRAns(power_ack={power}, dr_ack={dr}, ch_mask_ack={mask})"
+        read_commands(rig, UP, bytes([3, 0xF8 | bits]), named)
+    for margin in range(-32, 32):
+        battery, rfu = (0, 1, 127, 128, 254, 255)[margin % 6], 0xC0 * (margin % 2)
+        named = f"DevStatusAns(battery={battery}, margin_db={margin})"
+        read_commands(rig, UP, bytes([6, battery, margin & 0x3F | rfu]), named)
+    read_commands(
+        rig, UP, b"\x02\x09\x0d", "LinkCheckReq()", "TxParamSetupAns()", "DeviceTimeReq()"
+    )
+    for cid, length in ANSWERS.items():
+        told = bytes(range(0xF0, 0xF0 + length))
+        named = f"command {cid:02X} {spelled(told)}".rstrip()
+        read_commands(rig, UP, bytes([cid]) + told + b"\x02", named, "LinkCheckReq()")
+
+
+MASKS = "0100" + "0080" + "FF00" + "00FF" + "3412"
+CF_LISTS = {
+    "": "CFList none",
+    "184F84" + "E85684" + "B85E84" + "886684" + "586E84" + "00":
+        "channels 867100000 Hz, 867300000 Hz, 867500000 Hz, 867700000 Hz, 867900000 Hz",
+    "FFFFFF" + "000000" + "010000" + "000000" * 2 + "00": "channels 1677721500 Hz, 100 Hz",
+    MASKS + "00" * 5 + "01": "masks 0001 8000 00FF FF00 1234",
+    MASKS + "00" * 5 + "02": f"CFList {MASKS}{'00' * 5}02",
+}  # fmt: skip
+
+
+async def test_every_field_of_a_join_accept_is_read(rig):
+    """Each value of what the device is told of its windows; RFU bits, and every kind of list."""
+    await served(rig)
+    app_key = rig.bravo.provisioned.app_key
+    for value in range(16):
+        cf_list = list(CF_LISTS)[value % len(CF_LISTS)]
+        offset, dr, rfu = value % 8, 15 - value, 0x80 * (value % 2)
+        body = bytes.fromhex("20" + "010203" + "0A0B0C" + "0D0E0F26")
+        body += bytes([rfu | offset << 4 | dr, 0xF0 * (value % 2) | value]) + bytes.fromhex(cf_list)
+        phy = encrypt_join_accept(app_key, body + join_mic(app_key, body))
+        says = ["type join-accept", "JoinNonce 197121", "NetID 0C0B0A", "DevAddr 260F0E0D"]
+        says += [f"RX1 offset {offset}", f"RX2 DR {dr}", f"RX1 delay {value or 1} s"]
+        says += [CF_LISTS[cf_list], "MIC valid"]
+        rig.read_frame(phy, "--app-key", app_key.hex(), says=says)

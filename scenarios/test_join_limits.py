@@ -1,5 +1,8 @@
 """How often, how many and whose: joins at the edges of what a network server takes."""
 
+from functools import reduce
+from operator import and_, or_
+
 import pytest
 
 from bench.clock import milliseconds, seconds
@@ -73,6 +76,20 @@ async def test_every_bit_of_a_nonce_is_in_the_keys(rig):
         await rig.say(rig.told(join, by="west"), by="west")
         await rig.wait(seconds(7))
         rig.expect(join, FIRST, first="west")
+
+
+async def test_every_bit_of_an_address_is_drawn(rig):
+    """25 bits behind the seven of the network: in 24 joins each of them is set, and is not."""
+    device = rig.provision("patient", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    for nonce in range(1, 25):
+        join = await rig.craft_join(device, dev_nonce=nonce)
+        await rig.say(rig.told(join, by="west"), by="west")
+        await rig.wait(seconds(7))
+        rig.expect(join, FIRST, first="west")
+    drawn = [int(dev_addr, 16) for dev_addr, _ in rig.sessions_opened(device.provisioned)]
+    once, always = reduce(or_, drawn), reduce(and_, drawn)
+    rig.expect_said("bits of DevAddr that change", f"{0x01FFFFFF:08X}", f"{once ^ always:08X}")
 
 
 async def test_a_join_nonce_begins_where_its_record_says(rig):
@@ -409,6 +426,22 @@ async def test_a_join_that_was_not_kept_takes_no_room_when_others_end_meanwhile(
     for heard in (*joins, before, *waiting, one, last, frame, oldest):
         rig.expect(heard, FIRST, first="west")
     rig.expect(unkept, NOT_KEPT, unkept="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_join_ends_no_session_whose_first_frame_is_on_its_way(rig):
+    """The one before it is in use as well until the application has that frame."""
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    join, before, again = await device.join(), await device.send(), await device.join()
+    frame, after = [await rig.craft(device) for _ in range(2)]
+    unheard = await rig.craft_join(device, dev_nonce=777)
+    rig.delay_upstream(seconds(3))
+    for one in (frame, unheard, after):
+        await rig.say(rig.told(one, by="west"), by="west")
+        await rig.wait(milliseconds(500) if one is frame else seconds(7))
+    for one in (join, before, again, frame, unheard, after):
+        rig.expect(one, FIRST, first="west")
 
 
 @pytest.mark.fault("lns", "restart")

@@ -260,10 +260,11 @@ async def test_a_counted_nonce_never_goes_back(rig, by):
 
 
 @pytest.mark.requires("virtual time")
-async def test_a_join_to_somebody_elses_join_eui_uses_nothing_up(rig, strategy):
+@pytest.mark.parametrize("join_eui", ["70B3D57ED00000FF", "0000000000000000", "F0B3D57ED0000000"])
+async def test_a_join_to_somebody_elses_join_eui_uses_nothing_up(rig, strategy, join_eui):
     """It is proven by its MIC, and not for this network: the same DevNonce joins here next."""
     rig.only("west")
-    foreign = await rig.craft_join(rig.bravo, join_eui="70B3D57ED00000FF")
+    foreign = await rig.craft_join(rig.bravo, join_eui=join_eui)
     await rig.say(rig.told(foreign, by="west"), by="west")
     join = await rig.bravo.join()
     rig.expect(foreign, FOREIGN, foreign="west")

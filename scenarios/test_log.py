@@ -6,7 +6,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import FIRST
+from scenarios.words import FIRST, REFUSED
 
 pytestmark = pytest.mark.requires("virtual time")
 
@@ -88,6 +88,40 @@ async def test_an_outage_is_logged_once_and_so_is_its_end(rig):
     rig.expect_logged(*here(rig), *told * 2)
 
 
+@pytest.mark.fault("store", "slow")
+async def test_an_outage_that_looks_another_way_is_the_same(rig):
+    """The wire is cut, then nothing comes back in time: it is told once that the store is away."""
+    rig.only("west")
+    await served(rig)
+    for disturb in (rig.cut_store, lambda: rig.slow_store(seconds(5))):
+        disturb()
+        uplink = await rig.alpha.send(confirmed=True)
+        rig.expect(uplink, UNKEPT, unkept="west")
+        await rig.restore_store()
+    await served(rig)
+    away = "WARNING the wire to the store is cut; "
+    told = [f"{away}nobody can say who owns a frame until it is back"]
+    told += [f"{away}devices are not answered until it is back"]
+    told += ["INFO the store of the claims is back", "INFO the store is back"]
+    rig.expect_logged(*here(rig), *told)
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "cut")
+async def test_what_nobody_has_granted_is_not_given_back(rig):
+    """The application does not take it either: no claim of it stays, and none is named."""
+    rig.only("west")
+    await served(rig)
+    rig.cut_store()
+    rig.refuse_upstream()
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, REFUSED, refused="west")
+    await rig.restore_store()
+    await served(rig)
+    away = "WARNING the wire to the store is cut; nobody can say who owns a frame until it is back"
+    rig.expect_logged(*here(rig), away, "INFO the store of the claims is back")
+
+
 async def test_a_station_that_cannot_answer_is_named(rig):
     """Once, when it has been so five times in a row, ten times, and when it answers again."""
     rig.only("west")
@@ -105,6 +139,22 @@ async def test_a_station_that_cannot_answer_is_named(rig):
     again = f"WARNING {rig.west.eui}: answers again, after 11 TooLate"
     rig.expect_logged(*here(rig), named, row % 5, row % 10, again)
     rig.expect_finding("too late", owner="gateway", about="west")
+
+
+async def test_a_station_that_is_late_now_and_then_is_named_once_a_minute(rig):
+    """With the frame that is not answered; it answers in between, so it is no row."""
+    rig.only("west")
+    await served(rig)
+    late = []
+    for wait_us in (0, seconds(45), seconds(10)):
+        await rig.wait(wait_us)
+        rig.west.delay_uplinks(seconds(3), receptions=1)
+        late.append(await rig.alpha.send(confirmed=True))
+        await served(rig)
+    for frame in late:
+        rig.expect(frame, LATE, late="west")
+    named = f"WARNING {rig.west.eui}: TooLate (%s): the frame was told too late"
+    rig.expect_logged(*here(rig), named % late[0].frame_id, named % late[2].frame_id)
 
 
 @pytest.mark.fault("program", "capture full")

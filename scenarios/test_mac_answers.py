@@ -110,6 +110,14 @@ async def test_what_cannot_be_read_is_not_answered(rig, confirmed, commands, por
     rig.expect(telling, FIRST if port else TELLS_ON_PORT_0, **{"first" if port else "asks": "west"})
 
 
+@pytest.mark.parametrize("octets", [1, 15, 16, 17, 32, 33, 160, 222, 242])
+async def test_a_question_at_the_end_of_many_commands_is_answered(rig, confirmed, octets):
+    """A payload on port 0 is as long as any other, in whole blocks of sixteen or not."""
+    many = "08" * (octets - 1) + LINK_CHECK
+    asking = await say_crafted(rig, rig.alpha, many, port=0, confirmed=confirmed)
+    rig.expect(asking, ASKS_ON_PORT_0, asks="west")
+
+
 async def test_a_status_on_port_0_is_told_and_not_asked_for_again(rig):
     """It has come, though the frame has nothing else for the application."""
     await rig.queue_status(rig.alpha)

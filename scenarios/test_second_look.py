@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, FIRST, LOST, LOST_UPSTREAM, OVER, OWNED
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, LOST_UPSTREAM, OVER, OWNED
 
 TOO_FAR = Table("""
     strategy kind        | far
@@ -56,6 +56,19 @@ async def test_a_frame_that_asks_for_nothing_takes_no_downlink_counter(rig):
     for frame in (silent, asking):
         rig.expect(frame, OWNED, owned="east")
     rig.expect_answer(asking, f_cnt=0)
+
+
+async def test_a_look_takes_no_downlink_counter(rig):
+    """The newest frame may begin a life that others heard of: asked once more, it is answered."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10)
+    frame = await hear(rig, device, "west", confirmed=True, after=seconds(61))
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    after = await hear(rig, device, "west", confirmed=True)
+    rig.expect(frame, OWNED + EXPIRED, owned="west", again="west")
+    rig.expect(after, OWNED, owned="west")
+    rig.expect_answer(after, f_cnt=2)
 
 
 @pytest.mark.fault("store", "slow")
@@ -127,6 +140,24 @@ async def test_what_another_server_owns_and_nobody_took_was_not_heard(rig, confi
     rig.expect(
         frame, OWNED_LATE + LOST_UPSTREAM_ELSEWHERE + LOST, late="west", refused="east", lost="east"
     )
+
+
+@pytest.mark.requires("slow application")
+async def test_what_began_a_life_and_was_not_delivered_was_not_heard_in_it(rig, strategy):
+    """East goes on in that life meanwhile; what west has heard of the one before says nothing."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10, strategy=strategy)
+    before = await hear(rig, device, "west", "east")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    begun = await hear(rig, device, "west", f_cnt=0, after=seconds(1))
+    farther = [await hear(rig, device, "east", f_cnt=n, after=seconds(1)) for n in (1, 2)]
+    too_far = await hear(rig, device, "west", f_cnt=20_000, after=seconds(15))
+    await tell(rig, farther[1], "west")
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(begun, LOST_UPSTREAM, back="west")
+    rig.expect(farther[0], OWNED, owned="east")
+    rig.expect(too_far, FAR, far="west")
+    rig.expect(farther[1], OWNED + LOST, owned="east", lost="west")
 
 
 @pytest.mark.fault("store", "slow")

@@ -43,6 +43,10 @@ TAKEN = Table("""
     Mark     *           | DuplicateDueToResubmission marked NotAsked
     None     *           | DuplicateDueToResubmission forwarded NotAsked
 """)
+LOST_AGAIN = Table("""
+    strategy kind        | lost
+    *        unconfirmed | DuplicateDueToResubmission dropped(UpstreamUnavailable) NotAsked
+""")
 TAKEN_ASKING = Table("""
     strategy kind        | taken
     Drop     *           | DuplicateDueToResubmission dropped(ResubmissionSuppressed) Suppressed
@@ -139,6 +143,45 @@ async def test_a_repeat_of_a_life_before_that_is_lost_is_a_repeat_yet(rig, strat
     else:
         due = FIRST + REFUSED_AGAIN + AGAIN
         rig.expect(frame, due, first="west", refused="west", again="west")
+
+
+async def test_a_copy_of_a_repeat_is_of_the_life_that_the_repeat_lies_in(rig, strategy):
+    """Its first copy was of the life before; the device has begun again, and sends equal bytes."""
+    device = rig.provision("relaxed", strategy=strategy)
+    frame = await hear(rig, device, "west", f_cnt=2)
+    begun = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 1)]
+    await tell(rig, frame, "west", "east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.1"
+    for one in begun:
+        rig.expect(one, FIRST, first="west")
+        rig.expect_upstream(one, through="west", removeDuplicatesKey=f"{key}-{one.f_cnt}")
+    rig.expect(frame, FIRST + TAKEN + COPY, first="west", taken="west", copy="east")
+    if strategy != "Drop":
+        rig.expect_upstream(frame, through="east", removeDuplicatesKey=f"{key}-2")
+
+
+@pytest.mark.requires("slow application")
+async def test_what_waits_for_a_repeat_that_is_lost_takes_its_place(rig, strategy):
+    """The repeat is newer in the life that has begun since: whoever comes next waits for its fate.
+
+    With Drop nothing goes up, so nothing is lost, and the next one is as old as it looks.
+    """
+    device = rig.provision("relaxed", strategy=strategy)
+    frame = await hear(rig, device, "west", f_cnt=2)
+    begun = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 1)]
+    rig.delay_upstream(seconds(15))
+    for _ in range(2):
+        await tell(rig, frame, "west")
+        await rig.wait(milliseconds(100))
+    await rig.wait(seconds(20))
+    for one in begun:
+        rig.expect(one, FIRST, first="west")
+    if strategy == "Drop":
+        due = FIRST + TAKEN + INVALID_AGAIN
+        rig.expect(frame, due, first="west", taken="west", invalid2="west")
+    else:
+        due = FIRST + LOST_AGAIN + TAKEN
+        rig.expect(frame, due, first="west", lost="west", taken="west")
 
 
 @pytest.mark.requires("slow application")

@@ -50,6 +50,21 @@ async def test_who_was_told_nothing_for_a_day_looks_before_claims_are_forgotten(
     rig.expect(newest, OWNED, owned="east")
 
 
+async def test_other_bytes_with_the_counter_of_the_newest_frame_are_old(rig, strategy):
+    """Of a life before, told by somebody a day later where nobody has heard of the life since."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10, strategy=strategy)
+    old = await hear(rig, device, "west", f_cnt=11)
+    farther = await hear(rig, device, "west", f_cnt=500)
+    begun = [await hear(rig, device, "west", f_cnt=n, payload=b"begun") for n in (0, 11)]
+    await rig.wait(minutes(24 * 60))
+    await tell(rig, old, "east")
+    await rig.wait(seconds(3))
+    for frame in (farther, *begun):
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(old, OWNED + EXPIRED, owned="west", again="east")
+
+
 @pytest.mark.requires("own store")
 @pytest.mark.fault("store", "restart")
 async def test_who_heard_the_newest_frame_knows_it_when_the_store_forgot_it(rig):

@@ -15,7 +15,7 @@ from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
 from bench.inspection.outcome import Claims, claimed
 from bench.inspection.requests import OF_LINKS, Requests
 from bench.verdict.owner import Found, Scrutiny
-from bench.verdict.wire import eui_of, is_reception, json_of, reception_in
+from bench.verdict.wire import RECEPTIONS, eui_of, is_reception, json_of, reception_in
 from bench.virtual.lorawan.air_interface import read_data
 from bench.virtual.lorawan.channel_plan import channel_plan
 
@@ -409,6 +409,8 @@ class Accounts:
             yield self._check(event, "transmitted").wrong("stage", "once", "again")
         if event["stage"] == "scheduled" and self._alone:
             yield from self._owners.answer(event, self._check(event, "claim"))
+            if self._is_whole:
+                yield from self._owners.in_sequence(event, self._check(event, "downlink"))
         stages = {"scheduled": self._scheduled, "transmitted": self._sent}
         stages[event["stage"]][key] = event
 
@@ -452,8 +454,10 @@ class Accounts:
         for station, (stage, number) in self._late.untold():
             text = f"late station {self._name_of(station)}: expected {stage} after {number}"
             yield Found(rule="account", text=f"{text}, observed nothing", t_us=0, station=station)
-        # What is no object has no odd value either: nobody may take anything else for it.
-        certain = [key for key in self._unread if not key[1] or key not in self._doubtful]
+        # What is no object has no odd value either: nobody may take anything else for it. And a
+        # reception has its outcome, whatever is odd about it.
+        certain = {key for key in self._unread if key[1] in ("", *RECEPTIONS)}
+        certain |= self._unread.keys() - self._doubtful
         for station, msgtype in sorted({*self._unreadable, *certain}):
             due, seen = self._unreadable[station, msgtype], self._unread[station, msgtype]
             if due != seen:

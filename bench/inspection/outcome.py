@@ -160,6 +160,10 @@ class Claims:
     newest: dict[Session, tuple[frozenset[str], int]] = field(default_factory=dict)
     frames: set[tuple[Session, str]] = field(default_factory=set)
     taken: dict[tuple[object, ...], int | None] = field(default_factory=dict)
+    brought: defaultdict[Session, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Every downlink counter that a claim has taken, whether an answer left with it or not."""
+    used: dict[Session, tuple[int, int]] = field(default_factory=dict)
+    """The downlink counter that left last, and when."""
     doubtful: list[tuple[Session, Event, Found]] = field(default_factory=list)
     delays: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By server: since when its store answers late, and by how much."""
@@ -195,6 +199,7 @@ class Claims:
         """A server says whose a frame is; only who was granted one, or was alone, can own it."""
         session = claim["dev_eui"], claim["dev_addr"]
         owners, self.has_begun = self.granted[session], True
+        self.brought[session] |= {claim.get("f_cnt_down", -1)}
         if claim["decision"] == "Owner":
             owners.add(claim.get("lns", ""))
             self._grant(session, claim)
@@ -223,6 +228,19 @@ class Claims:
         is_sure = self.is_in_order and not self.is_blind
         if due is not None or (is_sure and downlink.get("dev_eui") not in self.relaxed):
             yield from check.same("f_cnt_down", due, downlink.get("f_cnt_down"))
+
+    def in_sequence(self, downlink: Event, check: Scrutiny) -> Iterator[Found]:
+        """A downlink leaves: whatever counter is left out before it was brought by a claim."""
+        f_cnt_down = downlink.get("f_cnt_down")
+        if f_cnt_down is None:
+            return
+        session, t_us = (downlink["dev_eui"], downlink.get("dev_addr", "")), downlink["t_us"]
+        before, since_us = self.used.get(session, (f_cnt_down, t_us))
+        self.used[session] = f_cnt_down, t_us
+        left_out = set(range(before + 1, f_cnt_down)) - self.brought[session]
+        is_sure = self.is_in_order and not self.is_blind and t_us - since_us < _DAY_US
+        if is_sure and left_out:
+            yield check.wrong("f_cnt_down", min(left_out), f_cnt_down)
 
     def end(self) -> Iterator[Found]:
         """What nobody has explained since."""

@@ -73,7 +73,11 @@ class Log:
         """
         out, wrong = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(wrong):
-            ended = read_frame([phy.hex(), *options])
+            try:
+                ended = read_frame([phy.hex(), *options])
+            except Exception as error:  # as Python ends a program that breaks
+                ended = 1
+                print(f"{type(error).__name__}: {error}", file=wrong)
         said = [" ".join(line.split()) for line in (out.getvalue() + wrong.getvalue()).splitlines()]
         check = Scrutiny(rule="frame reader", of=f"what is read in {phy.hex()}", t_us=now_us())
         found = [*check.same("status", status, ended)]

@@ -34,7 +34,8 @@ _TOLD_RANGES = {
 }  # fmt: skip
 """The same for messages that are no receptions."""
 _NUMBERS = ("rssi", "snr", "rxtime", "RefTime")
-_RECEPTIONS = ("updf", "jreq")
+RECEPTIONS = ("updf", "jreq")
+"""The messages that stand for a frame that was heard."""
 _TEXTS_MAX = 2048
 _NEEDED = {
     "version": ("station",),
@@ -126,7 +127,7 @@ def is_reception(text: str) -> bool:
         found = _read(text)
     except (ValueError, RecursionError):
         return True
-    return isinstance(found, dict) and found.get("msgtype") in _RECEPTIONS
+    return isinstance(found, dict) and found.get("msgtype") in RECEPTIONS
 
 
 @lru_cache(maxsize=_TEXTS_MAX)
@@ -211,7 +212,7 @@ def uplink_of(
 def reception_in(text: str) -> Uplink | None:
     """The same as the text alone tells it: through no station, at no time."""
     fields = json_of(text)
-    if fields is None or fields.get("msgtype") not in _RECEPTIONS:
+    if fields is None or fields.get("msgtype") not in RECEPTIONS:
         return None
     try:
         info = fields.get("upinfo", {})

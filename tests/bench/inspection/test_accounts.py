@@ -301,6 +301,41 @@ def test_an_answer_has_the_counter_of_its_claim() -> None:
         assert len(said(books, told, event("lns.downlink", **SCHEDULED))) == wrong
 
 
+BEGIN = event("case.begin", rig="simulated")
+DAY_US = 86_400_000_000
+
+
+def leaves(f_cnt_down: int, diid: int, t_us: int = 1_010_000) -> dict[str, Any]:
+    sent = {"f_cnt_down": f_cnt_down, "diid": diid, "xtime": diid}
+    return {**event("lns.downlink", **{**SCHEDULED, **sent}), "t_us": t_us}
+
+
+@pytest.mark.parametrize(
+    ("taken", "newest", "t_us", "left_out"),
+    [
+        (4, 5, 1_010_000, None),  # its answer came too late, or was another server's by then
+        (4, 6, 1_010_000, 5),
+        (None, 5, 1_010_000, 4),
+        (None, 4, 1_010_000, None),
+        (None, 9, 1_010_000 + DAY_US, None),  # claims have forgotten which was the last
+    ],
+)
+def test_no_downlink_counter_is_left_out_that_no_claim_has_brought(
+    taken: int | None, newest: int, t_us: int, left_out: int | None
+) -> None:
+    named = {"dev_eui": ALPHA, "dev_addr": "26000001", "frame_id": FRAME, "f_cnt": 10}
+    claim = event("lns.claim", decision="Owner", owner="lns-a", duration_us=0, xtime=77, **named)
+    brought = claim if taken is None else {**claim, "f_cnt_down": taken}
+    told = said(accounts(), BEGIN, leaves(3, 7), brought, leaves(newest, 8, t_us))
+    due = [] if left_out is None else [f"f_cnt_down: expected {left_out}, observed {newest}"]
+    assert [text.partition(": ")[2] for text in told if "f_cnt_down" in text] == due
+
+
+def test_who_cannot_ask_the_store_may_leave_counters_out() -> None:
+    lost = event("fault.begin", seam="store", fault="cut", detail={})
+    assert said(accounts(), BEGIN, leaves(3, 7), lost, leaves(9, 8)) == []
+
+
 @pytest.mark.parametrize("kind", ["upstream.published", "upstream.status"])
 def test_what_nobody_verified_is_marked_so_and_nothing_else(kind: str) -> None:
     outcome = {"dev_eui": ALPHA, "f_cnt": 10, "answer": "NotAsked", "frame_id": FRAME}
@@ -361,6 +396,14 @@ def test_what_cannot_be_read_is_to_be_told() -> None:
     ]
     assert said(books, event("lns.unreadable", msgtype="version", why="no station")) == []
     assert list(books.end()) == []
+
+
+@pytest.mark.parametrize("msgtype", ["updf", "jreq"])
+def test_a_reception_is_no_message_that_cannot_be_read(msgtype: str) -> None:
+    books = accounts()
+    books.doubtful(WEST, msgtype)
+    assert said(books, event("lns.unreadable", msgtype=msgtype, why="FCnt is odd")) == []
+    assert [found.observed for found in books.end()] == ["1"]
 
 
 def test_a_server_that_ends_loses_what_waited_there() -> None:
