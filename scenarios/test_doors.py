@@ -5,7 +5,17 @@ import json
 import pytest
 
 from bench.clock import milliseconds, seconds
-from bench.virtual.visitor import TEXT, frame, in_two, post, request, update_info, upgrade
+from bench.virtual.visitor import (
+    HALF_AT_HOME,
+    TEXT,
+    frame,
+    in_two,
+    longest_uri,
+    post,
+    request,
+    update_info,
+    upgrade,
+)
 from scenarios.words import COPY, FIRST
 
 pytestmark = pytest.mark.requires("virtual time")
@@ -14,6 +24,7 @@ ASKS = "/router-info"
 INFO = "/update-info"
 STRANGER = "0016C001F1FFFFFF"
 _TEXT_MAX = 65_536
+_STATIONS_MAX = 4096
 _NOTHING = "no WebSocket request: did not receive a valid HTTP request"
 _VERSION = '{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}'
 
@@ -154,6 +165,52 @@ async def test_only_listed_stations_may_come(rig):
     rig.expect_refused(refused, of=STRANGER)
     rig.expect_said("error", refused, told.said.get("error"))
     rig.expect_said("router", "16:c001:f1ff:ffff", told.said.get("router"))
+
+
+@pytest.mark.fault("lns", "restarted")
+async def test_no_station_may_come_where_none_is_listed(rig):
+    """A list without a station is one; whoever hears a device, nobody tells of it."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    for station in (rig.west, rig.east):
+        station.cut()
+    await rig.close_door(only=())
+    for station in (rig.west.eui, STRANGER):
+        why = "not in the list of stations"
+        await rig.knock(upgrade(f"/router/{station}"), status=403, because=why, of=station)
+        asked = upgrade(ASKS) + frame(json.dumps({"router": station}))
+        told = await rig.knock(asked, status=101, leaves=seconds(1), because=why, of=station)
+        rig.expect_said("error", why, told.said.get("error"))
+    await rig.close_door()
+    for station in (rig.west, rig.east):
+        station.restore()
+    await rig.wait(seconds(30))
+    await served(rig)
+
+
+async def test_as_many_stations_as_there_may_be_and_one_more(rig):
+    """The one too many is told so; whoever is here may come anew, and whoever leaves makes room."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    paths = [f"/router/{number:016X}" for number in range(_STATIONS_MAX - 1)]
+    crowd = []
+    # West and east are here; of more than 256 who have not yet said who they are some would go.
+    for first in range(0, _STATIONS_MAX - 2, 200):
+        crowd += [
+            rig.begin_knocking(upgrade(path), status=101, leaves=seconds(60))
+            for path in paths[first : min(first + 200, _STATIONS_MAX - 2)]
+        ]
+        await rig.wait(seconds(1))
+    why = "too many stations are connected"
+    await rig.knock(upgrade(paths[-1]), status=503, because=why, of=paths[-1][-16:])
+    rig.expect_goodbye("replaced by a newer connection", of=paths[1][-16:])
+    await rig.knock(upgrade(paths[1]), status=101, leaves=seconds(1))
+    await rig.knock(upgrade(paths[-1]), status=101, leaves=seconds(1))
+    for one in crowd:
+        await one
+    await served(rig)
 
 
 async def test_a_token_is_good_for_its_station_only(rig):
@@ -352,6 +409,19 @@ async def test_credentials_are_handed_out(rig, shows):
             whose = "its own" if got == due else "others" if got else "none"
             rig.expect_said(f"credentials for {of}", "none" if had else "its own", whose)
     rig.expect_said("nothing changes", bytes(14), told.body)
+
+
+async def test_a_station_whose_files_say_half_is_told_the_rest(rig):
+    """Where its network server is, from whom it has the files; a URI may have 255 characters."""
+    rig.open_door(cups=True)
+    rig.only("west")
+    await served(rig)
+    _, due = rig.credentials(of=HALF_AT_HOME)
+    told = await rig.knock(post(INFO, update_info(HALF_AT_HOME)), at_cups=True, status=200)
+    cups_uri, tc_uri, cups, tc = told.handed_out
+    rig.expect_said("URI of CUPS", longest_uri("http"), cups_uri)
+    rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", tc_uri)
+    rig.expect_said("credentials", ("", due.hex()), (cups.hex(), tc.hex()))
 
 
 @pytest.mark.parametrize("shows", ["token", "certificate"])

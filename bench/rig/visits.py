@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import zip_longest
 from shutil import rmtree
 from types import MappingProxyType
@@ -121,9 +122,11 @@ class Visits:
         return found
 
     @needs(Item.VIRTUAL_TIME)
-    async def close_door(self, lns: str = LNS) -> None:
-        """Let a server end its connections in order, and listen again."""
+    async def close_door(self, lns: str = LNS, *, only: tuple[str, ...] | None = None) -> None:
+        """Let a server end its connections in order, and listen again; `only` these are listed."""
         await self.setup.begin()
+        assert self.setup.door is not None, "there is no door"
+        self.setup.door = replace(self.setup.door, only=only)
         self.setup.case.fault("lns", "goes away", lns=lns)
         await cast(Any, self.setup.server(lns)).open_door_again()
         self.setup.case.fault("lns", "goes away", "fault.end", lns=lns)

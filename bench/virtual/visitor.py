@@ -16,6 +16,8 @@ from zlib import crc32
 _KEY = base64.b64encode(bytes(16)).decode()
 _ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 OPENED = 101
+HALF_AT_HOME = "0016C001F1FFFFFE"
+"""A station in whose files nobody has written where its network server is."""
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _LAST, _MASKED, _TWO_OCTETS, _EIGHT_OCTETS = 0x80, 0x80, 126, 127
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
@@ -73,6 +75,12 @@ def update_info(
         "keys": [], **more,
     }  # fmt: skip
     return json.dumps(body).encode()
+
+
+def longest_uri(scheme: str) -> str:
+    """The longest URI that there is room for in an answer of CUPS."""
+    head, port = f"{scheme}://", ":6190"
+    return head + "a" * (255 - len(head) - len(port)) + port
 
 
 def post(path: str, body: bytes, headers: Headers = ()) -> bytes:
