@@ -1,7 +1,10 @@
 """What is an operator told who has written something wrong, and which configurations are taken?"""
 
+import json
+
 import pytest
 
+from bench.virtual.visitor import longest_uri
 from scenarios.words import FIRST
 
 pytestmark = pytest.mark.requires("virtual time")
@@ -135,6 +138,7 @@ DOORS = [
     (f"{LNS}stations = []", taken(stations="0 listed")),
     (f"{LNS}{TLS}{CA}{TOKENS}", "lns.toml:7: tls.tokens: a station shows a certificate or a token"),
     (f"{LNS}{TLS}{ANY}", "lns.toml:6: tls.any_station: is about certificates of stations; add"),
+    (f"{LNS}{TLS}{TOKENS}{ANY}", "lns.toml:7: tls.any_station: is about certificates of stations"),
     (f'{LNS}[tls]\ncert = "server.crt"', "lns.toml:3: tls.key: is missing"),
     (
         f'{LNS}[tls]\ncert = "none.crt"\nkey = "server.key"',
@@ -319,6 +323,30 @@ async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
         await rig.check_configuration(lns_toml, says, files)
 
 
+@pytest.mark.parametrize("around", ["{}", " {}", "{} ", "\t{}\n", "{}\r\n"], ids=ascii)
+async def test_blanks_around_a_secret_are_none_of_it(rig, around):
+    """Wherever it is kept: written out, in a file or in the environment."""
+    await served(rig)
+    alpha = f"{taken(1)}\n  alpha  70B3D57ED0000001  otaa  None"
+    token = taken(shows="one of 1 tokens, its own")
+    for secret, says, wanted in (
+        (KEY, alpha, f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
+        ("Bearer geheim", token, f"tokens.toml:1: {STATION}: {TOKEN_WANTED}"),
+        ("Authorization: Bearer geheim", token, f"tokens.toml:1: {STATION}: {TOKEN_WANTED}"),
+    ):
+        kept = around.format(secret)
+        lns_toml = LNS if secret == KEY else NAMED + TOKENS
+        for written in (json.dumps(kept), '"file:kept.key"', '"env:LNS_SECRET"'):
+            for one, due in ((kept, says), (f"{kept}\x01", wanted), (around.format(""), wanted)):
+                if written == json.dumps(kept) and one != kept:
+                    continue
+                devices = OTAA.replace(f'"{KEY}"', written) if secret == KEY else "device = []"
+                files = {"devices.toml": devices, "kept.key": one}
+                files["tokens.toml"] = f"{STATION} = {written}"
+                environment = {"LNS_SECRET": one}
+                await rig.check_configuration(lns_toml, due, files, environment=environment)
+
+
 SHOWN = [
     (f'{STATION} = "geheim"\n0016c001f1500001 = "x"', "tokens.toml:2: 0016c001f1500001: this sta"),
     ('west = "geheim"', "tokens.toml:1: west: an EUI is text: 16 hex digits"),
@@ -365,6 +393,14 @@ ODD = [
         f"lns.toml:5: cups.credentials: stations/{STATION}: cups: credentials need a .trust file",
     ),
     ({f"stations/{STATION}/tc.uri": "wss://a:1\n"}, taken()),
+    *(({f"stations/{STATION}/{name}.uri": longest_uri("wss")}, taken()) for name in ("tc", "cups")),
+    *(
+        (
+            {f"stations/{STATION}/{name}.uri": f"{longest_uri('wss')}0"},
+            f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: .uri: longer than 255",
+        )
+        for name in ("tc", "cups")
+    ),
 ]  # fmt: skip
 
 

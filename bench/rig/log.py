@@ -61,7 +61,7 @@ class Log:
     def expect_logged(self, *lines: str) -> None:
         """Expect the network servers of the case to log these lines next, and no others at all.
 
-        Each as far as it matters, after its level: "WARNING ...".
+        Each as far as it matters, after its level: "WARNING ..."; to its end if that is a "\\n".
         """
         self._due += lines
 
@@ -87,7 +87,7 @@ class Log:
             return
         check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
         for due, line in zip_longest(self._due, lines, fillvalue=""):
-            if not (due and line.startswith(due)):
+            if not (due and f"{line}\n".startswith(due)):
                 self.setup.case.find(check.wrong("line", due or None, line or None))
 
     def _look_for_keys(self, lines: Sequence[str]) -> None:

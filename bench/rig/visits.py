@@ -1,14 +1,16 @@
 """What is told to who comes to a network server: at its door, or with files for it to read?"""
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import zip_longest
+from pathlib import Path
 from shutil import rmtree
 from types import MappingProxyType
 from typing import Any, cast
 
-from bench.certificates import any_authority, write_server_files, write_station_files
+from bench.certificates import Pair, any_authority, write_server_files, write_station_files
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
@@ -177,6 +179,8 @@ class Configurations:
         *,
         key_of: str | None = None,
         modes: Mapping[str, int] = _NO_OTHER,
+        environment: Mapping[str, str] = _NOTHING,
+        certificate: Pair | None = None,
     ) -> None:
         """Let a server read its configuration, and serve nobody.
 
@@ -190,6 +194,8 @@ class Configurations:
         folder = new_folder("configuration")
         try:
             write_server_files(folder, any_authority(), HOST)
+            if certificate is not None:
+                certificate.write(folder, "server")
             if key_of is not None:
                 home, trust = folder / "stations" / key_of, any_authority().certificate
                 write_station_files(home, "tc", f"wss://{HOST}:1", trust=trust, token=SECRET)
@@ -199,13 +205,11 @@ class Configurations:
                 (folder / name).write_text(text, "utf-8")
             for name in written:
                 (folder / name).chmod(modes.get(name, 0o600))
-            try:
-                said = summary(prepare(load(folder / "lns.toml")))
-            except ConfigError as error:
-                said = str(error)
-            except Exception as error:  # nothing that somebody writes may end so
-                said = place_of(error)
+            os.environ.update(environment)
+            said = _said_of(folder / "lns.toml")
         finally:
+            for variable in environment:
+                os.environ.pop(variable, None)
             rmtree(folder, ignore_errors=True)
         about = " ".join(text.rstrip().rpartition("\n")[2] for text in (lns_toml, *files.values()))
         check = Scrutiny(rule="configuration", of=f"what is said of {about}", t_us=now_us())
@@ -216,3 +220,12 @@ class Configurations:
                 alike = next((number for number, (one, other) in pairs if one != other), 0)
                 begin = max(0, alike - _SHOWN)
                 self.setup.case.find(check.wrong("line", due[begin:], observed[begin:]))
+
+
+def _said_of(lns_toml: Path) -> str:
+    try:
+        return summary(prepare(load(lns_toml)))
+    except ConfigError as error:
+        return str(error)
+    except Exception as error:  # nothing that somebody writes may end so
+        return place_of(error)
