@@ -2,21 +2,95 @@
 
 import io
 import logging
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
+from pathlib import Path
+from time import tzset
+from types import MappingProxyType
 
 from bench.plan import Item, needs
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.mistakes import SECRET
-from bench.verdict.owner import Scrutiny
-from lns.clock import now_us
-from lns.complaints import SafeFormatter
+from bench.verdict.owner import Found, Scrutiny
+from lns.__main__ import main
+from lns.clock import now_us, utc_of_this_host
+from lns.complaints import SafeFormatter, place_of
 from lns.lorawan.__main__ import main as read_frame
 
 _LOG = logging.getLogger("lns")
+_LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z [A-Z]+ \S")
+_MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!lns-a, )")
+_MINUTE = timedelta(minutes=1)
+_FAR_EAST = "EAST-09:30"
+_SHOWN = 30
+"""As much of what is as it should be stands before what is not."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _FOLDER = re.compile(r"/\S*/lorabench-[^/]+/")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a run of the program of a network server has ended, and what it has said where."""
+
+    status: object
+    out: str
+    wrong_out: str
+    began: datetime
+
+    def wrong(self, due: str, check: Scrutiny, folder: Path) -> Iterator[Found]:
+        """What is not as it has to be: `due` has a line for each mistake, or what is right.
+
+        Mistakes go where they are in nobody's way, and so does the log, with its time in UTC.
+        """
+        is_mistake = _MISTAKE.match(due) is not None
+        mistakes = [line for line in self.wrong_out.splitlines() if not _LOGGED.match(line)]
+        times = [found[1] for found in map(_LOGGED.match, self.wrong_out.splitlines()) if found]
+        yield from check.same("status", 4 if is_mistake else 0, self.status)
+        lines, besides = mistakes, self.out.splitlines()
+        if not is_mistake:
+            lines, besides = besides, lines
+        yield from check.same("besides", [], besides)
+        lines = [line.replace(f"{folder}/", "") for line in lines]
+        for observed, expected in zip_longest(lines, due.splitlines(), fillvalue=""):
+            if not (expected and observed.startswith(expected)) or SECRET in observed:
+                pairs = enumerate(zip(expected, observed, strict=False))
+                alike = next((number for number, (one, other) in pairs if one != other), 0)
+                begin = max(0, alike - _SHOWN)
+                yield check.wrong("line", expected[begin:], observed[begin:])
+        for time in times:
+            late = datetime.fromisoformat(time).replace(tzinfo=UTC) - self.began
+            if abs(late) > _MINUTE:
+                yield check.wrong("time of a line", self.began.isoformat(), time)
+
+
+def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> Said:
+    """Let the program of a network server run to its end, on a host whose time is not UTC."""
+    root, began = logging.getLogger(), utc_of_this_host()
+    handlers, level, before = root.handlers[:], root.level, {**os.environ}
+    root.handlers.clear()
+    os.environ |= {"TZ": _FAR_EAST, **environment}
+    tzset()
+    out, wrong = io.StringIO(), io.StringIO()
+    status: object
+    try:
+        with redirect_stdout(out), redirect_stderr(wrong):
+            status = main([*arguments])
+    except SystemExit as stop:
+        status = stop.code
+    except Exception as error:  # nothing that somebody writes may end so
+        status = place_of(error)
+    finally:
+        os.environ.clear()
+        os.environ |= before
+        tzset()
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    return Said(status, out.getvalue(), wrong.getvalue(), began)
 
 
 class _Lines(logging.Handler):

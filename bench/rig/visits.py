@@ -1,10 +1,8 @@
 """What is told to who comes to a network server: at its door, or with files for it to read?"""
 
 import asyncio
-import os
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 from shutil import rmtree
 from types import MappingProxyType
@@ -15,13 +13,10 @@ from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.mistakes import SECRET
+from bench.rig.log import run_program
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.visitor import Answer
-from lns.__main__ import summary
 from lns.clock import now_us
-from lns.complaints import place_of
-from lns.config import ConfigError, load
-from lns.startup import prepare
 
 ELSEWHERE = "198.51.100.7"
 """Where visitors come from who are no station of the case."""
@@ -157,9 +152,8 @@ class Visits:
 
 HOST = "lns.example"
 """The name in the certificate of the server."""
-_SHOWN = 30
-"""As much of what is as it should be stands before what is not."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_FILES: Mapping[str, str | bytes] = MappingProxyType({})
 _NO_OTHER: Mapping[str, int] = MappingProxyType({})
 
 
@@ -175,7 +169,7 @@ class Configurations:
         self,
         lns_toml: str,
         says: str,
-        files: Mapping[str, str] = _NOTHING,
+        files: Mapping[str, str | bytes] = _NO_FILES,
         *,
         key_of: str | None = None,
         modes: Mapping[str, int] = _NO_OTHER,
@@ -187,8 +181,9 @@ class Configurations:
         Beside its `lns.toml` are an empty `devices.toml`, `server.crt` and its key, and
         `stations-ca.crt`; `files` come in their place or beside them, by their paths. `key_of` a
         station there are credentials in `stations`; `modes` are those of files that others may
-        read or write. `says` has a line for each mistake as far as it matters, or what is said of
-        a configuration without one. No line has `SECRET` in it.
+        read or write, `environment` has variables, `certificate` is another one of the server.
+        `says` has a line for each mistake as far as it matters, or what is said of a configuration
+        without one. No line has `SECRET` in it.
         """
         await self.setup.begin()
         folder = new_folder("configuration")
@@ -199,33 +194,23 @@ class Configurations:
             if key_of is not None:
                 home, trust = folder / "stations" / key_of, any_authority().certificate
                 write_station_files(home, "tc", f"wss://{HOST}:1", trust=trust, token=SECRET)
-            written = {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}
-            for name, text in written.items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_text(text, "utf-8")
-            for name in written:
-                (folder / name).chmod(modes.get(name, 0o600))
-            os.environ.update(environment)
-            said = _said_of(folder / "lns.toml")
+            _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, modes)
+            said = run_program("--check", str(folder / "lns.toml"), environment=environment)
         finally:
-            for variable in environment:
-                os.environ.pop(variable, None)
             rmtree(folder, ignore_errors=True)
-        about = " ".join(text.rstrip().rpartition("\n")[2] for text in (lns_toml, *files.values()))
+        about = " ".join(
+            text.rstrip().rpartition("\n")[2]
+            for text in (lns_toml, *files.values())
+            if isinstance(text, str)
+        )
         check = Scrutiny(rule="configuration", of=f"what is said of {about}", t_us=now_us())
-        lines = said.replace(f"{folder}/", "").splitlines()
-        for observed, due in zip_longest(lines, says.splitlines(), fillvalue=""):
-            if not (due and observed.startswith(due)) or SECRET in observed:
-                pairs = enumerate(zip(due, observed, strict=False))
-                alike = next((number for number, (one, other) in pairs if one != other), 0)
-                begin = max(0, alike - _SHOWN)
-                self.setup.case.find(check.wrong("line", due[begin:], observed[begin:]))
+        for found in said.wrong(says, check, folder):
+            self.setup.case.find(found)
 
 
-def _said_of(lns_toml: Path) -> str:
-    try:
-        return summary(prepare(load(lns_toml)))
-    except ConfigError as error:
-        return str(error)
-    except Exception as error:  # nothing that somebody writes may end so
-        return place_of(error)
+def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, int]) -> None:
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        file.chmod(modes.get(name, 0o600))
