@@ -3,7 +3,17 @@
 import json
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509 import load_pem_x509_certificate
 
+from bench.certificates import any_authority
 from bench.virtual.visitor import longest_uri
 from scenarios.words import FIRST
 
@@ -102,6 +112,7 @@ DOORS = [
     (f'{LNS}stations = "any"', taken()),
     (f"{LNS}stations = []", taken(stations="0 listed")),
     (f'{LNS}listen = "127.0.0.1:65535"', taken()),
+    (f'{LNS}listen = "127.0.0.1:0"', taken()),
     (f'{LNS}listen = "[::1]:6090"', taken()),
     (f'{LNS}listen = "0.0.0.0:1"', "lns.toml:1: lns.public_uri: is needed: stations cannot conn"),
     (f'{LNS}listen = "[::]:1"', "lns.toml:1: lns.public_uri: is needed: stations cannot connect"),
@@ -323,6 +334,22 @@ async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
         await rig.check_configuration(lns_toml, says, files)
 
 
+async def test_a_wrong_call_ends_as_a_wrong_configuration_does(rig):
+    """And says what would be right, as it does when it is asked."""
+    await served(rig)
+    for arguments, says in (
+        ((), "the following arguments are required: config"),
+        (("--check",), "the following arguments are required: config"),
+        (("a.toml", "b.toml"), "unrecognized arguments: b.toml"),
+        (("--chek", "a.toml"), "unrecognized arguments: --chek"),
+        (("none.toml",), "none.toml: cannot be read: No such file or directory"),
+        (("--check", "a\x1b[2Jb.toml"), "a\\x1b[2Jb.toml: cannot be read: No such file"),
+    ):
+        await rig.check_command(*arguments, status=4, says=says)
+    for argument in ("-h", "--help"):
+        await rig.check_command(argument, status=0, says="example: python -m lns lns.toml")
+
+
 @pytest.mark.parametrize("around", ["{}", " {}", "{} ", "\t{}\n", "{}\r\n"], ids=ascii)
 async def test_blanks_around_a_secret_are_none_of_it(rig, around):
     """Wherever it is kept: written out, in a file or in the environment."""
@@ -423,3 +450,47 @@ async def test_keys_leave_a_host_for_whom_they_are_only(rig):
         await rig.check_configuration(NAMED + TOKENS + HTTPS, says, files, key_of=STATION)
     for files, says in ODD:
         await rig.check_configuration(LNS + HTTPS, says, files)
+
+
+def written(key, kind, form=PrivateFormat.PKCS8, sealed=None):
+    """A private key in a file."""
+    return key.private_bytes(kind, form, sealed or NoEncryption())
+
+
+async def test_what_a_station_cannot_read_is_not_handed_out(rig):
+    """One certificate a file, and a key of its own, which is P-256 or RSA; PEM or DER."""
+    await served(rig)
+    pair, other = any_authority().client(STATION), any_authority().certificate
+    p256, sealed = generate_private_key(SECP256R1()), BestAvailableEncryption(b"geheim")
+    cert, key = pair.certificate, pair.key
+    der = load_pem_x509_certificate(cert).public_bytes(Encoding.DER)
+    files = {"trust": other, "crt": cert, "key": key}
+    pem = Encoding.PEM
+    is_taken, alone = None, "without a .crt it is a token"
+    for changed, says in (
+        ({}, is_taken),
+        ({"crt": der}, is_taken),
+        ({"trust": der, "key": written(p256, Encoding.DER)}, is_taken),
+        ({"key": written(p256, pem)}, is_taken),
+        ({"key": written(p256, Encoding.DER, PrivateFormat.TraditionalOpenSSL)}, is_taken),
+        ({"crt": b"", "key": b""}, is_taken),
+        ({"trust": b""}, "credentials need a .trust file"),
+        ({"trust": b"", "key": b""}, "credentials need a .trust file"),
+        ({"key": b""}, "a .crt file needs a .key file"),
+        ({"trust": other + cert}, ".trust: CUPS hands out one certificate, not 2"),
+        ({"crt": cert + other + cert}, ".crt: CUPS hands out one certificate, not 3"),
+        ({"trust": b"geheim"}, ".trust: no certificate that a station can read: "),
+        ({"crt": der[:-1]}, ".crt: no certificate that a station can read: "),
+        ({"crt": key}, ".crt: no certificate that a station can read: "),
+        ({"key": cert}, ".key: no private key that a station can read (P-256 or RSA)"),
+        ({"key": b"geheim"}, ".key: no private key that a station can read (P-256 or RSA)"),
+        ({"key": written(p256, pem, sealed=sealed)}, ".key: no private key that a station can"),
+        ({"key": written(Ed25519PrivateKey.generate(), pem)}, ".key: no private key that a sta"),
+        ({"crt": b""}, f".key: {alone}"),
+    ):
+        for name in ("tc", "cups"):
+            home = {f"stations/{STATION}/{name}.{kind}": one
+                    for kind, one in {**files, **changed}.items() if one}  # fmt: skip
+            due = f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: {says}"
+            lns_toml = LNS + HTTPS.replace("192.0.2.1", "127.0.0.1")
+            await rig.check_configuration(lns_toml, due if says else taken(), home)

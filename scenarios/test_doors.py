@@ -1,11 +1,13 @@
 """How stations find their network server and are let in, and what becomes of whoever else comes."""
 
 import json
+import re
 
 import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.virtual.visitor import (
+    CLOSE,
     HALF_AT_HOME,
     TEXT,
     frame,
@@ -282,9 +284,14 @@ async def test_any_certificate_may_be_good_for_every_station(rig):
     rig.only("west")
     await served(rig)
     asked = upgrade(ASKS) + question(rig.west)
-    told = await rig.knock(asked, shows="east", status=101, leaves=seconds(1))
-    rig.expect_said("error", None, told.said.get("error"))
+    for who in ("east", "nobody", "two names", "a server"):
+        told = await rig.knock(asked, shows=who, status=101, leaves=seconds(1))
+        rig.expect_said("error", None, told.said.get("error"))
+        hello = upgrade(f"/router/{STRANGER}") + frame(_VERSION)
+        await rig.knock(hello, shows=who, status=101, leaves=seconds(1))
     await rig.knock(upgrade(ASKS), status=403, because="no client certificate")
+    foreign = "TLS handshake: the client certificate is of another authority"
+    await rig.knock(asked, shows="a foreigner", because=foreign)
 
 
 async def test_a_handshake_is_not_waited_for(rig):
@@ -344,6 +351,25 @@ async def test_how_long_a_message_may_be(rig):
     rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 1), (1, 0), (2, 0))
 
 
+async def test_who_says_goodbye_is_told_nothing_more(rig):
+    """Whatever the words are; what came before them was read, and has no answer any more."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    hello = upgrade(f"/router/{STRANGER}") + frame(_VERSION)
+    asks = frame('{"msgtype":"timesync","txtime":1}')
+    for words in ("bye", "\u202e\x1b[2J\xe4\n", "~" * 123):
+        goodbye = frame((1000).to_bytes(2, "big") + words.encode(), CLOSE)
+        told = await rig.knock(hello, goodbye, status=101, closed_with=1000)
+        rig.expect_said("texts", 2, len(told.texts))
+        rig.expect_goodbye(re.sub("[^ -~]", "?", words), of=STRANGER)
+    # What comes with it has no answer any more.
+    told = await rig.knock(hello, asks + goodbye, status=101, closed_with=1000)
+    rig.expect_said("texts", 2, len(told.texts))
+    rig.expect_goodbye("the connection is over", of=STRANGER)
+    rig.expect_brought(STRANGER, *[(1, 0)] * 3, (2, 0))
+
+
 async def test_who_reads_too_slowly_is_dropped(rig):
     """Nobody waits for a reader: what is not read in time is of no use any more."""
     rig.open_door()
@@ -374,15 +400,14 @@ async def test_of_many_who_say_nothing_the_oldest_go(rig, shows):
     other = rig.begin_knocking(b"", plain=True, host="203.0.113.9", because=waited, lasts=lasts)
     crowd = [rig.begin_knocking(b"", plain=True, leaves=seconds(3)) for _ in range(255)]
     await rig.wait(seconds(1))
-    crowd.append(rig.begin_knocking(b"", plain=True, leaves=seconds(3)))
+    crowd += [rig.begin_knocking(b"", plain=True, leaves=seconds(3)) for _ in range(3)]
     await rig.wait(seconds(4))
-    rig.expect_refused("too many connections that say nothing")
+    rig.expect_refused("too many connections that say nothing", times=3)
     rig.expect_refused(left, times=255)
-    told = await crowd[0]
-    goes_in_time = seconds(1) <= told.lasted_us < seconds(2)
-    rig.expect_said("the oldest goes when one too many comes", True, goes_in_time)
-    for one in (*crowd[1:], other):
-        await one
+    for number, one in enumerate(crowd):
+        goes_in_time = seconds(1) <= (await one).lasted_us < seconds(2)
+        rig.expect_said("the oldest go when too many come", number < 3, goes_in_time)
+    await other
     await served(rig)
 
 
@@ -455,9 +480,9 @@ async def test_of_many_who_ask_for_no_credentials_the_oldest_go(rig):
     await rig.knock(asked, host="203.0.113.9", at_cups=True, status=200)
     crowd = [rig.begin_knocking(b"", at_cups=True, leaves=seconds(3)) for _ in range(256)]
     await rig.wait(seconds(1))
-    crowd.append(rig.begin_knocking(b"", at_cups=True, leaves=seconds(3)))
+    crowd += [rig.begin_knocking(b"", at_cups=True, leaves=seconds(3)) for _ in range(3)]
     await rig.wait(seconds(4))
-    rig.expect_refused("CUPS: too many connections that say nothing")
+    rig.expect_refused("CUPS: too many connections that say nothing", times=3)
     rig.expect_refused("CUPS: no whole request", times=256)
     for one in crowd:
         await one
@@ -483,15 +508,27 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
         (post(INFO, update_info(STRANGER, cupsCredCrc=-1)), 400, "no update-info request"),
         (post(INFO, update_info(STRANGER, cupsCredCrc=True)), 400, "no update-info request"),
         (post(INFO, update_info(STRANGER, tcUri=1)), 400, "no update-info request"),
+        (post(INFO, update_info(STRANGER, cupsUri=["a"])), 400, "no update-info request"),
+        (post(INFO, body.replace(b"linux", b"lin\xfcx")), 400, "no update-info request"),
+        (post(INFO, body.replace(b"cupsCredCrc", b"cupsCredCRC")), 400, "no update-info request"),
     ):
         await rig.knock(asked, at_cups=True, status=status, because=f"CUPS: {why}")
-    whole = "CUPS: no whole request"
-    await rig.knock(b"POST", at_cups=True, because=whole, lasts=seconds(10))
-    await rig.knock(post(INFO, body)[:-1], at_cups=True, because=whole, lasts=seconds(10))
+    why = "CUPS: no whole request"
+    await rig.knock(b"POST", at_cups=True, because=why, lasts=seconds(10))
+    await rig.knock(post(INFO, body)[:-1], at_cups=True, because=why, lasts=seconds(10))
     # A station whose files are not here is told where its server is.
     body = update_info(STRANGER, tcCredCrc=(1 << 32) - 1)
     length = [("content-length", f"   {len(body)}")]
-    for asked in (post(INFO, body), request("POST", f"{INFO}?x=1", length, body)):
+    short = json.dumps({"router": STRANGER, "cupsCredCrc": 0, "tcCredCrc": (1 << 32) - 1}).encode()
+    whole = post(INFO, body)
+    for asked in (
+        whole,
+        whole.replace(b"HTTP/1.1", b"HTTP/1.0"),
+        request("POST", f"{INFO}?x=1", length, body),
+        post(INFO, short),
+        post(INFO, update_info(STRANGER, cupsUri=None, tcUri=None)),
+        post(INFO, update_info(STRANGER, model=None, more={"deep": [[]]})),
+    ):
         told = await rig.knock(asked, at_cups=True, status=200)
         rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
 

@@ -15,7 +15,7 @@ from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.mistakes import SECRET
 from bench.rig.log import run_program
 from bench.verdict.owner import Found, Scrutiny, told
-from bench.virtual.visitor import Answer
+from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
 
 ELSEWHERE = "198.51.100.7"
@@ -89,6 +89,8 @@ class Visits:
         )
         if status is not None:
             self.expect_said("status", status, answer.status)
+        if answer.status == OPENED:
+            self.expect_said("a WebSocket for stations", True, answer.is_for_stations)
         if closed_with is not None:
             self.expect_said("closed with", closed_with, answer.closed_with)
         if lasts is not None and abs(answer.lasted_us - lasts) > _EXACT_US:
@@ -206,6 +208,21 @@ class Configurations:
         check = Scrutiny(rule="configuration", of=f"what is said of {about}", t_us=now_us())
         for found in said.wrong(says, check, folder):
             self.setup.case.find(found)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def check_command(self, *arguments: str, status: int, says: str) -> None:
+        """Let the program of a server be called so; `says` is in what it says, of status 0 or not.
+
+        Nothing of a wrong call is where the answer to a right one would be.
+        """
+        await self.setup.begin()
+        said = run_program(*arguments)
+        of = f"what is said of {' '.join(arguments) or 'nothing'}"
+        check = Scrutiny(rule="configuration", of=of, t_us=now_us())
+        answer, besides = (said.wrong_out, said.out) if status else (said.out, said.wrong_out)
+        found = [*check.same("status", status, said.status), *check.same("besides", "", besides)]
+        for one in [*found, *check.same(f"{says!r} in it", True, says in answer)]:
+            self.setup.case.find(one)
 
 
 def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, int]) -> None:
