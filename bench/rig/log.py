@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from time import tzset
 from types import MappingProxyType
 
+from bench.capture.reading import Event
 from bench.plan import Item, needs
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.mistakes import SECRET
@@ -23,6 +25,9 @@ from lns.complaints import SafeFormatter, place_of
 from lns.lorawan.__main__ import main as read_frame
 
 _LOG = logging.getLogger("lns")
+_OF_DOORS = re.compile(r"[A-Z]+ \S+: (CUPS: )?(refused: |connected from|disconnected \()")
+LINES_MAX = 60
+"""So many lines of a kind are logged in a minute."""
 _LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z [A-Z]+ \S")
 _MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!lns-a, )")
 _MINUTE = timedelta(minutes=1)
@@ -129,6 +134,7 @@ class Log:
             _LOG.removeHandler(said)
             _LOG.setLevel(level)
             self._look_for_keys(said.lines)
+            self._look_for_doors(said.lines)
         self._compare(said.lines)
 
     @needs(Item.VIRTUAL_TIME)
@@ -164,6 +170,22 @@ class Log:
             if not (due and f"{line}\n".startswith(due)):
                 self.setup.case.find(check.wrong("line", due or None, line or None))
 
+    def _look_for_doors(self, lines: Sequence[str]) -> None:
+        """Whether the log tells of whoever came, and who left, what the capture tells.
+
+        Only where all is told of, and nobody is killed, who tells nothing more.
+        """
+        events = self.setup.case.events
+        due = Counter(map(_line_of, filter(_is_of_doors, events)))
+        killed = any(one["kind"] == "case.lns" and one["event"] == "kill" for one in events)
+        if killed or due.total() > LINES_MAX:
+            return
+        seen = Counter(line for line in lines if _OF_DOORS.match(line))
+        check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
+        for line in sorted(due | seen):
+            for found in check.same(f"lines of {line!r}", due[line], seen[line]):
+                self.setup.case.find(found)
+
     def _look_for_keys(self, lines: Sequence[str]) -> None:
         if not lines:
             return
@@ -177,3 +199,20 @@ class Log:
             if SECRET in said or any(key is not None and key.hex() in said for key in keys):
                 found = check.wrong(f"keys of {record.dev_eui}", "none", "one")
                 self.setup.case.find(found)
+
+
+def _is_of_doors(event: Event) -> bool:
+    return event["kind"] == "lns.connection"
+
+
+def _line_of(event: Event) -> str:
+    who, cause = event.get("station") or event["peer"], event.get("cause", "")
+    match event["stage"]:
+        case "refused":
+            why = cause.removeprefix("CUPS: ")
+            return f"WARNING {who}: {cause.removesuffix(why)}refused: {why}"
+        case "connected":
+            return f"INFO {who}: connected from {event['peer']}"
+        case _:
+            said = f"{event['texts']} texts, {event['binaries']} binary"
+            return f"INFO {who}: disconnected ({cause}); {said}"
