@@ -291,6 +291,14 @@ SHAPES = [
         "devices.toml:9: device[1].dev_eui: belongs to another device already; give each its own",
     ),
     (
+        f"{OTAA}rx2_dr = 8\n{OTAA}rx1_dr_offset = 6\nmore_channels_hz = [1]",
+        "devices.toml:9: device[1].name: belongs to another device already; give each its own\n"
+        "devices.toml:10: device[1].dev_eui: belongs to another device already; give each its own\n"
+        "devices.toml:7: device[0].rx2_dr: EU868 has 0 to 7 for downlinks\n"
+        "devices.toml:14: device[1].rx1_dr_offset: EU868 has 0 to 5\n"
+        "devices.toml:15: device[1].more_channels_hz: no station listens at 1 Hz",
+    ),
+    (
         f"{OTAA}nb_trans = 0\n{ABP.replace('beta', 'b b')}f_cnt_bits = 7",
         "devices.toml:7: device[0].nb_trans: Input should be greater than or equal to 1\n"
         "devices.toml:9: device[1].name: String should match pattern\n"
@@ -316,6 +324,10 @@ US_SHAPES = [
     (
         f"{OTAA}more_channels_hz = [902_300_000]",
         "devices.toml:7: device[0].more_channels_hz: the channels of US915 are fixed",
+    ),
+    (
+        f"{OTAA}rx1_dr_offset = 3\nrx2_dr = 8\nmore_channels_hz = []",
+        f"{taken(1, region='US915')}\n  alpha  70B3D57ED0000001  otaa  None",
     ),
     (
         f"{OTAA}rx1_dr_offset = 3\nrx2_dr = 13",

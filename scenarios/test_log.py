@@ -113,6 +113,22 @@ async def test_an_outage_is_logged_once_and_so_is_its_end(rig):
     rig.expect_logged(*here(rig), *told * 2)
 
 
+@pytest.mark.fault("store", "slow")
+async def test_an_outage_of_another_kind_is_the_same_outage(rig):
+    """Whatever the store says later on, until it answers."""
+    rig.only("west")
+    await served(rig)
+    rig.slow_store(seconds(9))
+    for _ in range(2):
+        uplink = await rig.alpha.send(confirmed=True)
+        rig.expect(uplink, UNKEPT, unkept="west")
+        rig.cut_store()
+    await rig.restore_store()
+    await served(rig)
+    away = "WARNING the store "
+    rig.expect_logged(*here(rig), away, away, "INFO the store", "INFO the store")
+
+
 async def test_a_station_that_cannot_answer_is_named(rig):
     """Once, when it has been so five times in a row, ten times, and when it answers again."""
     rig.only("west")

@@ -173,12 +173,13 @@ class Log:
     def _look_for_doors(self, lines: Sequence[str]) -> None:
         """Whether the log tells of whoever came, and who left, what the capture tells.
 
-        Only where all is told of, and nobody is killed, who tells nothing more.
+        Only where stations come through one, all is told of, and nobody is killed, who tells
+        nothing more.
         """
         events = self.setup.case.events
         due = Counter(map(_line_of, filter(_is_of_doors, events)))
         killed = any(one["kind"] == "case.lns" and one["event"] == "kill" for one in events)
-        if killed or due.total() > LINES_MAX:
+        if killed or not due or due.total() > LINES_MAX:
             return
         seen = Counter(line for line in lines if _OF_DOORS.match(line))
         check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
@@ -202,7 +203,7 @@ class Log:
 
 
 def _is_of_doors(event: Event) -> bool:
-    return event["kind"] == "lns.connection"
+    return bool(event["kind"] == "lns.connection")
 
 
 def _line_of(event: Event) -> str:

@@ -326,6 +326,7 @@ class Rig(Expectations):
     keep_in_redis = verb("outages", Outages.keep_in_redis)
     check_configuration = verb("configurations", Configurations.check_configuration)
     check_command = verb("configurations", Configurations.check_command)
+    run_server = verb("configurations", Configurations.run_server)
     restart_lns = verb("outages", Outages.restart_lns)
     kill_lns = verb("outages", Outages.kill_lns)
     start_lns = verb("outages", Outages.start_lns)

@@ -1,14 +1,19 @@
 """What is told to who comes to a network server: at its door, or with files for it to read?"""
 
 import asyncio
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
+from signal import SIGTERM, Signals
 from types import MappingProxyType
 from typing import Any, cast
 
+from bench.capture.reading import Event
 from bench.certificates import Pair, any_authority, write_server_files, write_station_files
+from bench.clock import VirtualTimeLoop
+from bench.host.lns_process import alive
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
@@ -17,6 +22,9 @@ from bench.rig.log import run_program
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
+from lns.config import ConfigError, load
+from lns.running import run
+from lns.startup import prepare
 
 ELSEWHERE = "198.51.100.7"
 """Where visitors come from who are no station of the case."""
@@ -155,6 +163,9 @@ class Visits:
 HOST = "lns.example"
 """The name in the certificate of the server."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+HOST_HERE = "127.0.0.1"
+_ENDS_WITHIN_S = 60
+_NOBODY: Mapping[int, bytes] = MappingProxyType({})
 _NO_FILES: Mapping[str, str | bytes] = MappingProxyType({})
 _NO_OTHER: Mapping[str, int] = MappingProxyType({})
 
@@ -210,6 +221,38 @@ class Configurations:
             self.setup.case.find(found)
 
     @needs(Item.VIRTUAL_TIME)
+    async def run_server(
+        self,
+        lns_toml: str,
+        says: str,
+        files: Mapping[str, str | bytes] = _NO_FILES,
+        *,
+        asks: Mapping[int, bytes] = _NOBODY,
+        ends_by: Signals = SIGTERM,
+        writes: Sequence[Event] = (),
+    ) -> None:
+        """Let the program of another server serve until it `ends_by` a signal, or cannot begin.
+
+        `says` is where it listens, or the mistake. Meanwhile somebody `asks` at these ports, and
+        is answered; when it has ended nobody listens there. `writes` is in its capture, "a.jsonl",
+        line by line, and nothing else; what of an event is not named does not matter.
+        """
+        await self.setup.begin()
+        folder = new_folder("server")
+        check = Scrutiny(rule="program", of=f"a server with {lns_toml!r}", t_us=now_us())
+        try:
+            _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, {})
+            serving = Serving(folder, asks)
+            said = await serving.until(ends_by)
+            found = [*check.same("says", says, said.replace(f"{folder}/", ""))]
+            found += [one for what in serving.wrong for one in check.same(what, "none", "one")]
+            found += _written(folder / "a.jsonl", writes, check)
+        finally:
+            rmtree(folder, ignore_errors=True)
+        for one in found:
+            self.setup.case.find(one)
+
+    @needs(Item.VIRTUAL_TIME)
     async def check_command(self, *arguments: str, status: int, says: str) -> None:
         """Let the program of a server be called so; `says` is in what it says, of status 0 or not.
 
@@ -231,3 +274,65 @@ def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, i
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content.encode() if isinstance(content, str) else content)
         file.chmod(modes.get(name, 0o600))
+
+
+def _written(capture: Path, due: Sequence[Event], check: Scrutiny) -> Iterator[Found]:
+    lines = capture.read_text().splitlines() if capture.exists() else []
+    yield from check.same("lines of the capture", len(due), len(lines))
+    for seq, (expected, line) in enumerate(zip(due, lines, strict=False)):
+        written = json.loads(line)
+        for name, value in {"schema": 1, "source": "a", "seq": seq, **expected}.items():
+            yield from check.same(f"line {seq}: {name}", value, written.get(name))
+
+
+class Serving:
+    """A run of the program of a server in this process, and what is wrong with how it ends."""
+
+    def __init__(self, folder: Path, asks: Mapping[int, bytes]) -> None:
+        self._folder, self._asks = folder, asks
+        self.wrong: list[str] = []
+
+    async def until(self, number: Signals) -> str:
+        """Where it listens, or why it does not."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        listening: asyncio.Future[str] = loop.create_future()
+        with alive("a server"):
+            try:
+                startup = prepare(load(self._folder / "lns.toml"))
+            except ConfigError as mistake:
+                return str(mistake)
+            running = loop.create_task(run(startup, listening.set_result))
+        await asyncio.wait((running, listening), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if not listening.done():
+                await running
+            for port, asked in self._asks.items():
+                self._look(await self._answers(port, asked), f"no answer at {port}")
+            self._look(loop.take_signal(number), f"deaf to {number.name}")
+            await asyncio.wait((running,), timeout=_ENDS_WITHIN_S)
+            self._look(running.done(), "it does not end")
+            for port in self._asks:
+                self._look(not await self._answers(port, b""), f"somebody still at {port}")
+        except ConfigError as mistake:
+            return str(mistake)
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+        return listening.result()
+
+    def _look(self, is_right: bool, wrong: str) -> None:
+        if not is_right:
+            self.wrong.append(wrong)
+
+    async def _answers(self, port: int, asked: bytes) -> bool:
+        """Whether somebody is there who says anything, if he is asked."""
+        try:
+            reader, writer = await asyncio.open_connection(HOST_HERE, port)
+        except OSError:
+            return False
+        writer.write(asked)
+        said = await reader.read(1) if asked else b"-"
+        writer.transport.abort()
+        await asyncio.sleep(1)
+        return bool(said)
