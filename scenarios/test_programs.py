@@ -79,7 +79,5 @@ async def test_a_server_that_cannot_begin_says_which_key_is_wrong(rig):
         (f'{HERE}[capture]\npath = "lns.toml/a.jsonl"', unwritten("lns.toml/a", "File exists")),
         (f'{HERE}[capture]\npath = "folder.jsonl"', unwritten("folder", "Is a directory")),
     ):
-        await rig.run_server(
-            lns_toml, f"lns.toml:{said}", {"folder.jsonl/x": "", f"homes/{STATION}/tc.uri": ""}
-        )
+        await rig.run_server(lns_toml, f"lns.toml:{said}", files)
         await rig.run_server(HERE, "ws://127.0.0.1:7090/router-info")
