@@ -51,9 +51,30 @@ async def test_a_server_says_where_it_listens(rig):
         (f'{LNS}listen = "[::1]:7090"\n', {}, "ws://[::1]:7090"),
         (f'{HERE}public_uri = "ws://lns.example:443/"\n', {}, "ws://127.0.0.1:7090"),
         (HERE + TLS, tls, "wss://127.0.0.1:7090"),
-        (f'{HERE}[store]\nurl = "sqlite://lns.store"\n', {}, "ws://127.0.0.1:7090"),
     ):
         await rig.run_server(lns_toml, f"{said}/router-info", files)
+
+
+async def test_a_server_keeps_what_is_nobody_elses(rig):
+    """Its sessions and what is not acknowledged; where, if nobody says it, its name tells."""
+    await served(rig)
+    said = "ws://127.0.0.1:7090/router-info"
+    store, mqtt = '[store]\nurl = "sqlite://lns.store"\n', '[upstream]\nurl = "mqtt://BROKER"\n'
+    down = ["lorawan/lns-x/+/down"]
+    for _ in range(2):  # what is there already is taken
+        await rig.run_server(HERE + store, said, keeps=["lns.store"])
+    request = {"kind": "lns.request", "stage": "refused", "lns": "lns-x"}
+    for name, lns_toml, outbox in (
+        ("lns-x", "", "var/lns-x.outbox"),
+        ("night 7", 'client_id = "night 7"\noutbox = "out/box"\n', "out/box"),
+    ):
+        await rig.run_server(
+            f'{HERE}[capture]\npath = "a.jsonl"\n{mqtt}{lns_toml}',
+            said,
+            writes=[request],
+            keeps=[outbox],
+            at_broker={name: [], f"{name}-down": down},
+        )
 
 
 def taken(port):

@@ -20,6 +20,7 @@ from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.mistakes import SECRET
 from bench.rig.log import run_program
 from bench.verdict.owner import Found, Scrutiny, told
+from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
 from lns.config import ConfigError, load
@@ -166,6 +167,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 HOST_HERE = "127.0.0.1"
 _ENDS_WITHIN_S = 60
 _NOBODY: Mapping[int, bytes] = MappingProxyType({})
+_NO_CLIENTS: Mapping[str, Sequence[str]] = MappingProxyType({})
 _NO_FILES: Mapping[str, str | bytes] = MappingProxyType({})
 _NO_OTHER: Mapping[str, int] = MappingProxyType({})
 
@@ -230,21 +232,33 @@ class Configurations:
         asks: Mapping[int, bytes] = _NOBODY,
         ends_by: Signals = SIGTERM,
         writes: Sequence[Event] = (),
+        keeps: Sequence[str] = (),
+        at_broker: Mapping[str, Sequence[str]] = _NO_CLIENTS,
     ) -> None:
         """Let the program of another server serve until it `ends_by` a signal, or cannot begin.
 
         `says` is where it listens, or the mistake. Meanwhile somebody `asks` at these ports, and
         is answered; when it has ended nobody listens there. `writes` is in its capture, "a.jsonl",
-        line by line, and nothing else; what of an event is not named does not matter.
+        line by line, and nothing else; what of an event is not named does not matter. Files that
+        it `keeps` are there in the end, and nobody else's. `at_broker`, which is what `BROKER` in
+        `lns_toml` stands for, are clients with these names, each with what it has subscribed to,
+        and is brought something that nobody can read.
         """
         await self.setup.begin()
         folder = new_folder("server")
         check = Scrutiny(rule="program", of=f"a server with {lns_toml!r}", t_us=now_us())
         try:
+            broker = Clients()
+            lns_toml = lns_toml.replace("BROKER", f"{HOST_HERE}:{broker.port}")
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, {})
             serving = Serving(folder, asks)
             said = await serving.until(ends_by)
+            broker.go()
             found = [*check.same("says", says, said.replace(f"{folder}/", ""))]
+            found += check.same("at the broker", {**at_broker}, broker.filters)
+            for name in keeps:
+                mode = (folder / name).stat().st_mode & 0o777 if (folder / name).exists() else 0
+                found += check.same(f"mode of {name}", "600", f"{mode:o}")
             found += [one for what in serving.wrong for one in check.same(what, "none", "one")]
             found += _written(folder / "a.jsonl", writes, check)
         finally:
@@ -285,6 +299,22 @@ def _written(capture: Path, due: Sequence[Event], check: Scrutiny) -> Iterator[F
             yield from check.same(f"line {seq}: {name}", value, written.get(name))
 
 
+class Clients:
+    """Who comes to a broker of this host."""
+
+    def __init__(self) -> None:
+        self.filters: dict[str, list[str]] = {}
+        self._broker = MqttBroker(None, lambda message: None, lambda wrong: None)
+        self._broker.greeted = lambda client: self.filters.update({client.login.client: []})
+        self._broker.subscribed = self._subscribed
+        self._broker.listen()
+        self.port, self.go = self._broker.port, self._broker.go
+
+    def _subscribed(self, client: Client, asked: str, options: int) -> None:
+        self.filters[client.login.client].append(asked)
+        client.bring(asked.replace("+", "0" * 16), b"x", {}, 1)
+
+
 class Serving:
     """A run of the program of a server in this process, and what is wrong with how it ends."""
 
@@ -307,6 +337,7 @@ class Serving:
         try:
             if not listening.done():
                 await running
+            await asyncio.sleep(1)
             for port, asked in self._asks.items():
                 self._look(await self._answers(port, asked), f"no answer at {port}")
             self._look(loop.take_signal(number), f"deaf to {number.name}")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.sockets import LOCALHOST
 from lns.clock import now_us
 
 _LOGIN_US = 5_100_000  # what a login is waited for, and a moment
@@ -377,6 +378,8 @@ class Client:
 class MqttBroker:
     """A broker as clients of one Unix socket meet it: there, away, silent or deaf.
 
+    Without a `path` it is at a `port` of this host, as soon as it listens.
+
     `took` is told every message, once it has come; `wrong` what is against the specification. A
     client that is here twice loses its older connection (3.1.4); what it subscribes to is kept for
     the next one, if it wants that. `greeted` is told how it connects, `resumed` that it goes on
@@ -393,9 +396,10 @@ class MqttBroker:
     """
 
     def __init__(
-        self, path: Path, took: Callable[[Published], None], wrong: Callable[[str], None]
+        self, path: Path | None, took: Callable[[Published], None], wrong: Callable[[str], None]
     ) -> None:
         self.path = path
+        self.port = 0
         self.wrong = wrong
         self.is_mute = False
         self.refusals = self.login_refusals = 0
@@ -426,10 +430,15 @@ class MqttBroker:
         if self._listener is not None:
             return
         self.open_us = now_us()
-        listener = self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(self.path))
-        listener.listen()
+        if self.path is None:
+            listener = socket.create_server((LOCALHOST, self.port))
+            self.port = listener.getsockname()[1]
+        else:
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener.bind(str(self.path))
+            listener.listen()
         listener.setblocking(False)
+        self._listener = listener
         asyncio.get_running_loop().add_reader(listener, self._accept)
 
     def go(self) -> None:
@@ -438,7 +447,8 @@ class MqttBroker:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-            os.unlink(self.path)
+            if self.path is not None:
+                os.unlink(self.path)
         self.hang_up()
 
     def hang_up(self) -> None:
@@ -557,6 +567,8 @@ class MqttBroker:
         assert self._listener is not None
         line, _ = self._listener.accept()
         line.setblocking(False)
+        if self.path is None:  # no word waits for the acknowledgement of the one before
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client = Client(self, line)
         self._clients[client] = ""
         client.listen(listening=not self._is_deaf)
