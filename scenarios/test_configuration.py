@@ -78,6 +78,23 @@ KEYS = [
         f"{LNS}zzz = 1",
         "lns.toml:3: lns.zzz: unknown key; known here: devices, id, listen, net_id, public_uri,",
     ),
+    (
+        f'{LNS}"region" = "EU433"',
+        "lns.toml:3: lns.region: unknown region 'EU433'; known: EU868, US",
+    ),
+    ('[ "lns" ]\nid = "lns-a"\n  net_id="1"', "lns.toml:3: lns.net_id: String should match patte"),
+    (
+        f'[cups]\ncredentials = "."\n{LNS}listen = "127.0.0.1:1"\n[tls]\nkey = "."',
+        "lns.toml:6: tls.cert: is missing\nlns.toml:1: cups.listen: is missing",
+    ),
+    (
+        f'{LNS}#region = 1\n[dedup]\nretention_s = "x"',
+        "lns.toml:5: dedup.retention_s: Input should",
+    ),
+    (f"{LNS}[store]\nregion = 1", "lns.toml:4: store.region: unknown key; known here: on_outage,"),
+    ("lns = 7", "lns.toml:1: lns: Input should be a valid dictionary"),
+    (f"{LNS}[dedup]\nretention_s = '60'\nentries_max = 1.0", taken()),
+    (f"{LNS}[[dedup]]\nretention_s = 1", "lns.toml:3: dedup: Input should be a valid dictionary"),
     (f"{LNS}[dedupe]", "lns.toml:3: dedupe: unknown key; did you mean 'dedup'?"),
     (f'{LNS}region = "EU433"', "lns.toml:3: lns.region: unknown region 'EU433'; known: EU868, US"),
     (f'{LNS}net_id = "00013"', "lns.toml:3: lns.net_id: String should match pattern"),
@@ -311,6 +328,11 @@ SHAPES = [
     ("device = 7", "devices.toml:1: device: Input should be a valid list"),
     ("", "devices.toml:1: device: is missing"),
     ("x", "devices.toml:1: not TOML: "),
+    (b"\xff", "devices.toml: cannot be read: it is not UTF-8"),
+    (OTAA.encode("utf-16"), "devices.toml: cannot be read: it is not UTF-8"),
+    # What only looks like the end of a line is none.
+    (f"#\u2028 \u0085 \u00e4\n{OTAA}class = 'B'", "devices.toml:8: device[0].class: Input shou"),
+    (f'#\u2028\r\n{OTAA}class = """', "devices.toml:8: not TOML: "),
     (
         f'{OTAA}nb_trans = 15\nclass = "C"\nrx_delay_s = 15\nrx1_dr_offset = 5\nrx2_dr = 7\n'
         f'more_channels_hz = {[867_100_000] * 5}\ndev_status_s = 60\n{ABP}strategy = "Mark"',

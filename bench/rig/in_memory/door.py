@@ -372,7 +372,7 @@ class Door:
         """With nothing about where the network server is, and the longest URI of CUPS."""
         home, scheme = self.home(Eui(HALF_AT_HOME)), self.cups_uri.partition("://")[0]
         home.mkdir(parents=True)
-        (home / "cups.uri").write_text(longest_uri(scheme), "ascii")
+        (home / "cups.uri").write_text(f" {longest_uri(scheme)}\n", "ascii")
         (home / "tc.trust").write_bytes(any_authority().certificate)
 
     def _write_home(self, station: Eui) -> None:
