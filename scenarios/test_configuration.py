@@ -380,6 +380,16 @@ async def test_a_wrong_call_ends_as_a_wrong_configuration_does(rig):
         (("--check", "a\x1b[2Jb.toml"), "a\\x1b[2Jb.toml: cannot be read: No such file"),
     ):
         await rig.check_command(*arguments, status=4, says=says)
+    # What a terminal would obey is spelled out, and nothing else is.
+    odd = [*range(1, 9), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x200E, 0x200F]
+    odd += [*range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xDCFE, 0xDD00)]
+    names = {chr(one): ascii(chr(one))[1:-1] for one in odd}
+    names |= {
+        name: name for name in "\t ~\xa0\xad\xe4\u2027\u202f\u2065\u206a\uffff\U0001f4e1'\"\\"
+    }
+    for name, spelled in names.items():
+        says = f"a{spelled}b.toml: cannot be read: No such file"
+        await rig.check_command(f"a{name}b.toml", status=4, says=says)
     for argument in ("-h", "--help"):
         await rig.check_command(argument, status=0, says="example: python -m lns lns.toml")
 
@@ -453,7 +463,10 @@ ODD = [
         {f"stations/{STATION}/cups.key": "geheim"},
         f"lns.toml:5: cups.credentials: stations/{STATION}: cups: credentials need a .trust file",
     ),
-    ({f"stations/{STATION}/tc.uri": "wss://a:1\n"}, taken()),
+    ({f"stations/{STATION}/tc.uri": "wss://a:1\n", "stations/README": "geheim"}, taken()),
+    ({"stations/0016-c001-f150-0001/tc.uri": "wss://a:1"}, "lns.toml:5: cups.credentials: stati"),
+    ({"stations/00-16-c0-01-f1-50-00-01/tc.uri": "wss://a:1"}, taken()),
+    ({f"stations/{STATION}/tc.uri": "wss://ä:1"}, "lns.toml:5: cups.credentials: stations/"),
     *(({f"stations/{STATION}/{name}.uri": longest_uri("wss")}, taken()) for name in ("tc", "cups")),
     *(
         (

@@ -131,7 +131,8 @@ async def test_what_is_no_question_is_answered_so(rig):
     await served(rig)
     why = 'not a question for a router: {"router": <EUI>}'
     routers = (json.dumps({"router": one}) for one in ("west", -1, 1 << 64, None, True))
-    for said in ("{}", "[]", "nonsense", *routers):
+    octets = json.dumps({"router": rig.west.eui}).encode()  # a station asks in a text
+    for said in ("{}", "[]", "nonsense", octets, b"\xff", *routers):
         asked = upgrade(ASKS) + frame(said)
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
         rig.expect_said("error", why, told.said.get("error"))
