@@ -2,7 +2,6 @@
 
 import io
 import logging
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,13 +10,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
-from time import tzset
 from types import MappingProxyType
 
 from bench.capture.reading import Event
 from bench.plan import Item, needs
 from bench.rig.case_setup import CaseSetup
-from bench.rig.in_memory.mistakes import SECRET
+from bench.rig.in_memory.mistakes import SECRET, far_from_utc
 from bench.verdict.owner import Found, Scrutiny
 from lns.__main__ import main
 from lns.clock import now_us, utc_of_this_host
@@ -31,7 +29,6 @@ LINES_MAX = 60
 _LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z [A-Z]+ \S")
 _MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!lns-a, )")
 _MINUTE = timedelta(minutes=1)
-_FAR_EAST = "EAST-09:30"
 _SHOWN = 30
 """As much of what is as it should be stands before what is not."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -76,23 +73,18 @@ class Said:
 def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> Said:
     """Let the program of a network server run to its end, on a host whose time is not UTC."""
     root, began = logging.getLogger(), utc_of_this_host()
-    handlers, level, before = root.handlers[:], root.level, {**os.environ}
+    handlers, level = root.handlers[:], root.level
     root.handlers.clear()
-    os.environ |= {"TZ": _FAR_EAST, **environment}
-    tzset()
     out, wrong = io.StringIO(), io.StringIO()
     status: object
     try:
-        with redirect_stdout(out), redirect_stderr(wrong):
+        with far_from_utc(environment), redirect_stdout(out), redirect_stderr(wrong):
             status = main([*arguments])
     except SystemExit as stop:
         status = stop.code
     except Exception as error:  # nothing that somebody writes may end so
         status = place_of(error)
     finally:
-        os.environ.clear()
-        os.environ |= before
-        tzset()
         root.handlers[:] = handlers
         root.setLevel(level)
     return Said(status, out.getvalue(), wrong.getvalue(), began)
