@@ -159,9 +159,7 @@ async def test_only_listed_stations_may_come(rig):
     rig.only("west")
     await served(rig)
     refused = "not in the list of stations"
-    told = await rig.knock(upgrade(f"/router/{STRANGER}"), status=403)
-    rig.expect_refused(refused, of=STRANGER)
-    rig.expect_said("body", refused, told.body.decode().strip())
+    await rig.knock(upgrade(f"/router/{STRANGER}"), status=403, because=refused, of=STRANGER)
     told = await rig.knock(
         upgrade(ASKS) + frame(json.dumps({"router": STRANGER})), status=101, leaves=seconds(1)
     )
@@ -229,8 +227,7 @@ async def test_a_token_is_good_for_its_station_only(rig):
             ([("Authorization", f"Bearer {rig.west.eui}x")], "wrong token"),
             (bearer(rig.west) * 2, "no Authorization header"),
         ):
-            told = await rig.knock(upgrade(path, headers), status=401, because=why, of=of)
-            rig.expect_said("what is asked for", "Bearer", told.header("WWW-Authenticate"))
+            await rig.knock(upgrade(path, headers), status=401, because=why, of=of)
     # Any station may ask, but for itself; blanks around a token are none of it.
     await rig.knock(
         upgrade(data(rig.west), bearer(rig.east)), status=401, because="wrong token", of="west"
@@ -465,8 +462,7 @@ async def test_credentials_are_for_their_station_only(rig, shows):
         for headers, why in ((), "no Authorization header"), (bearer(rig.east), "wrong token"):
             asked = post(INFO, body, headers)
             why = f"CUPS: {why}"
-            told = await rig.knock(asked, at_cups=True, status=401, because=why, of="west")
-            rig.expect_said("what is asked for", "Bearer", told.header("WWW-Authenticate"))
+            await rig.knock(asked, at_cups=True, status=401, because=why, of="west")
     silent = "CUPS: TLS handshake: takes too long"
     await rig.knock(b"", at_cups=True, plain=True, because=silent, lasts=seconds(5))
 
@@ -550,7 +546,6 @@ async def test_how_long_a_question_for_credentials_may_be(rig):
     for one in asked:
         told = await rig.knock(one, at_cups=True, status=200)
         rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
-        rig.expect_said("length", str(len(told.body)), told.header("Content-Length"))
     await rig.knock(too_long, at_cups=True, because="CUPS: no whole request")
     for length in ("", "-1", "+5", "0x5", "1_0", "5 5", "5,5", f"{len(body):010}"):
         why = "CUPS: no Content-Length"

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from shutil import rmtree
 from signal import SIGTERM, Signals
@@ -29,6 +30,7 @@ from lns.startup import prepare
 
 ELSEWHERE = "198.51.100.7"
 """Where visitors come from who are no station of the case."""
+_REFUSALS = frozenset({400, 401, 403, 404, 405, 411, 413, 503})
 _LONGEST_US, _EXACT_US = 300_000_000, 50_000
 
 
@@ -86,7 +88,7 @@ class Visits:
         or with one that spells west "with dashes" or "with blanks".
         Who does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the HTTP
         `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and `because` of
-        what it is refused, as the station that it said to be (`of`).
+        what it is refused, as the station that it said to be (`of`); whoever is refused is told so.
         """
         await self.setup.begin()
         door = self._door(lns)
@@ -98,8 +100,7 @@ class Visits:
         )
         if status is not None:
             self.expect_said("status", status, answer.status)
-        if answer.status == OPENED:
-            self.expect_said("a WebSocket for stations", True, answer.is_for_stations)
+        self._look_at(answer, because, at_cups=at_cups)
         if closed_with is not None:
             self.expect_said("closed with", closed_with, answer.closed_with)
         if lasts is not None and abs(answer.lasted_us - lasts) > _EXACT_US:
@@ -150,6 +151,21 @@ class Visits:
     def begin_knocking(self, /, *says: bytes, **facts: Any) -> "asyncio.Task[Answer]":
         """`knock`, while the scenario goes on; before the end it is to be awaited."""
         return self.setup.tasks.create_task(self.knock(*says, **facts))
+
+    def _look_at(self, answer: Answer, because: str | None, *, at_cups: bool) -> None:
+        """What holds of whatever anybody is told."""
+        if answer.status == OPENED:
+            self.expect_said("a WebSocket for stations", True, answer.is_for_stations)
+        if at_cups and answer.status is not None:
+            self.expect_said("length", str(len(answer.body)), answer.header("Content-Length"))
+            self.expect_said("connection", "close", answer.header("Connection"))
+            kind = "application/octet-stream" if answer.status == HTTPStatus.OK else "text/plain"
+            self.expect_said("type", kind, answer.header("Content-Type"))
+        if because is not None and answer.status in _REFUSALS:
+            why = because.removeprefix("CUPS: ")
+            self.expect_said("body", f"{why}\n", answer.body.decode(errors="replace"))
+            due = "Bearer" if answer.status == HTTPStatus.UNAUTHORIZED else None
+            self.expect_said("what is asked for", due, answer.header("WWW-Authenticate"))
 
     def _door(self, lns: str) -> Any:
         return cast(Any, self.setup.server(lns)).door  # there is one where time is virtual
