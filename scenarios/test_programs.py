@@ -61,8 +61,7 @@ async def test_a_server_keeps_what_is_nobody_elses(rig):
     said = "ws://127.0.0.1:7090/router-info"
     store, mqtt = '[store]\nurl = "sqlite://lns.store"\n', '[upstream]\nurl = "mqtt://BROKER"\n'
     down = ["lorawan/lns-x/+/down"]
-    for _ in range(2):  # what is there already is taken
-        await rig.run_server(HERE + store, said, keeps=["lns.store"])
+    await rig.run_server(HERE + store, said, keeps=["lns.store"])
     request = {"kind": "lns.request", "stage": "refused", "lns": "lns-x"}
     for name, lns_toml, outbox in (
         ("lns-x", "", "var/lns-x.outbox"),
