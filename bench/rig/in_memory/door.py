@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from shutil import rmtree
+from ssl import TLSVersion
 from typing import Any, cast
 
 from bench.certificates import (
@@ -249,7 +250,10 @@ class Door:
         over: asyncio.Future[None] = loop.create_future()
         first, *later = says
         began_us = now_us()
-        tls: Any = {} if shows is None else {"ssl": shows.context, "server_hostname": self._host}
+        tls: Any = {}
+        if shows is not None:  # whoever is no station may speak first (RFC 8446, 2)
+            shows.context.maximum_version = TLSVersion.MAXIMUM_SUPPORTED
+            tls = {"ssl": shows.context, "server_hostname": self._host}
         port = self._cups_port if at_cups else self._port
         try:
             transport, visit = await loop.create_connection(
