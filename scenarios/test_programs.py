@@ -41,6 +41,36 @@ async def test_a_server_serves_until_it_is_told_to_end(rig, number):
         await rig.run_server(lns_toml, said, files, asks=asks, ends_by=number, writes=writes)
 
 
+WRITTEN = {
+    "nothing": ("", "", 0),
+    "no numbers": ("x\ny\n", "", 2),
+    "a whole line": ('{"seq":7}\n', "", 8),
+    "a torn line": ('{"seq":7}\n{"seq', "", 9),
+    "two torn lines": ('{"seq":7}\n{"seq\n{', "", 10),
+    "a line without its end": ('{"seq":7}', "", 8),
+    "a long torn line": ("x" * 70_000, "", 1),
+    "much, and a line": ("x\n" * 40_000 + '{"seq":7}\n', "", 8),
+    "the one before": ("", '{"seq":6}\n{"seq":7}\n', 8),
+    "the one before, torn": ("", '{"seq":7}\n{"seq', 9),
+    "both": ('{"seq":7}\n', '{"seq":5}\n', 8),
+}
+
+
+@pytest.mark.parametrize(("there", "older", "seq"), WRITTEN.values(), ids=WRITTEN)
+async def test_a_capture_goes_on_behind_what_is_there(rig, there, older, seq):
+    """Whoever wrote it, and however it has ended."""
+    await served(rig)
+    files = {"a.jsonl": there} | ({"a.jsonl.1": older} if older else {})
+    await rig.run_server(
+        f'{HERE}[capture]\npath = "a.jsonl"\n',
+        "ws://127.0.0.1:7090/router-info",
+        files,
+        asks={7090: upgrade("/")},
+        writes=[{"kind": "lns.connection", "stage": "refused"}],
+        begins_at=seq,
+    )
+
+
 async def test_a_server_says_where_it_listens(rig):
     """By the address that it has, whatever stations are told."""
     await served(rig)

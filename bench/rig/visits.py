@@ -248,6 +248,7 @@ class Configurations:
         asks: Mapping[int, bytes] = _NOBODY,
         ends_by: Signals = SIGTERM,
         writes: Sequence[Event] = (),
+        begins_at: int = 0,
         keeps: Sequence[str] = (),
         at_broker: Mapping[str, Sequence[str]] = _NO_CLIENTS,
     ) -> None:
@@ -255,7 +256,8 @@ class Configurations:
 
         And once more, with what it has kept. `says` is where it listens, or the mistake. Meanwhile
         somebody `asks` at these ports, and is answered; when it has ended nobody listens there.
-        Each time it `writes` these events into its capture, "a.jsonl", and nothing else. Files that
+        Each time it `writes` these events into its capture, "a.jsonl", and nothing else; the first
+        line has the number `begins_at`, behind those that are there already. Files that
         it `keeps` are there in the end, and nobody else's. `at_broker`, which is what `BROKER` in
         `lns_toml` stands for, are clients with these names, each with what it has subscribed to,
         and is brought something that nobody can read.
@@ -277,7 +279,7 @@ class Configurations:
                 mode = (folder / name).stat().st_mode & 0o777 if (folder / name).exists() else 0
                 found += check.same(f"mode of {name}", "600", f"{mode:o}")
             found += [one for what in serving.wrong for one in check.same(what, "none", "one")]
-            found += _written(folder / "a.jsonl", [*writes, *writes], check)
+            found += _written(folder / "a.jsonl", files, begins_at, [*writes, *writes], check)
         finally:
             rmtree(folder, ignore_errors=True)
         for one in found:
@@ -307,10 +309,17 @@ def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, i
         file.chmod(modes.get(name, 0o600))
 
 
-def _written(capture: Path, due: Sequence[Event], check: Scrutiny) -> Iterator[Found]:
+def _written(
+    capture: Path,
+    before: Mapping[str, str | bytes],
+    begins_at: int,
+    due: Sequence[Event],
+    check: Scrutiny,
+) -> Iterator[Found]:
     lines = capture.read_text().splitlines() if capture.exists() else []
+    lines = lines[len(before.get(capture.name, "").splitlines()) :]
     yield from check.same("lines of the capture", len(due), len(lines))
-    for seq, (expected, line) in enumerate(zip(due, lines, strict=False)):
+    for seq, (expected, line) in enumerate(zip(due, lines, strict=False), begins_at):
         written = json.loads(line)
         for name, value in {"schema": 1, "source": "a", "seq": seq, **expected}.items():
             yield from check.same(f"line {seq}: {name}", value, written.get(name))
