@@ -139,6 +139,11 @@ class VirtualTimeLoop(BaseEventLoop):
         self.in_thread: Callable[[], AbstractContextManager[object]] = nullcontext
         """What it is done in, for who wants it to fail."""
 
+    def close(self) -> None:
+        if not self.is_closed():
+            self._network.shut()
+        super().close()
+
     def time(self) -> float:
         return self._now_us / MICROSECONDS
 
