@@ -345,8 +345,10 @@ async def test_how_long_a_message_may_be(rig):
     await rig.knock(hello, too_long, status=101, closed_with=1009)
     await rig.knock(hello, frame(b"shell"), status=101, leaves=seconds(2))
     await rig.knock(hello, frame(b"\xff", TEXT), status=101, closed_with=1007)
-    await rig.knock(hello + in_two(_VERSION), status=101, leaves=seconds(2))
-    rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 1), (1, 0), (2, 0))
+    head, tail = in_two(_VERSION)
+    await rig.knock(hello + head + tail, status=101, leaves=seconds(2))
+    await rig.knock(hello, head, tail, frame(_VERSION), status=101, leaves=seconds(2))
+    rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 1), (1, 0), (2, 0), (3, 0))
 
 
 async def test_who_says_goodbye_is_told_nothing_more(rig):

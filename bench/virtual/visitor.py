@@ -55,10 +55,10 @@ def frame(content: str | bytes, opcode: int | None = None) -> bytes:
     return head + bytes(4) + octets
 
 
-def in_two(text: str) -> bytes:
+def in_two(text: str) -> tuple[bytes, bytes]:
     """One text in two frames (RFC 6455, 5.4)."""
     head, tail = frame(text[:9]), frame(text[9:], 0)
-    return bytes([head[0] ^ _LAST]) + head[1:] + tail
+    return bytes([head[0] ^ _LAST]) + head[1:], tail
 
 
 def update_info(
