@@ -281,7 +281,8 @@ class Network:
             plain.close()
             raise
         transport: asyncio.Transport = secured._app_transport
-        self._secured.append(ref(transport))
+        if transport is not None:  # it may be lost already
+            self._secured.append(ref(transport))
         return transport
 
     def _free_port(self) -> int:
