@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
+from functools import partial
 from socket import socket
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
@@ -131,11 +132,17 @@ class VirtualTimeLoop(BaseEventLoop):
         self._turns = 0
         self._spinning: dict[str, str] = {}
         self._sockets = _Sockets()
+        self._signals: dict[int, Callable[[], object]] = {}
         self._network = Network(self)
         self.thread_us = 0
         """How long what is done in a thread takes."""
         self.in_thread: Callable[[], AbstractContextManager[object]] = nullcontext
         """What it is done in, for who wants it to fail."""
+
+    def close(self) -> None:
+        if not self.is_closed():
+            self._network.shut()
+        super().close()
 
     def time(self) -> float:
         return self._now_us / MICROSECONDS
@@ -249,6 +256,19 @@ class VirtualTimeLoop(BaseEventLoop):
         else:
             self.call_soon(work)
         return done
+
+    def add_signal_handler(
+        self, sig: int, callback: Callable[[Unpack[Ts]], object], *args: *Ts
+    ) -> None:
+        self._signals[sig] = partial(callback, *args)
+
+    def take_signal(self, sig: int) -> bool:
+        """Send this process a signal; whether anybody takes it. Nobody takes the next one."""
+        handler = self._signals.get(sig)
+        self._signals.clear()
+        if handler is not None:
+            self.call_soon(handler)
+        return handler is not None
 
     def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> None:
         self._sockets.wait(_number(fd), select.POLLIN, Handle(callback, args, self))

@@ -12,6 +12,7 @@ from asyncio import sslproto
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
+from weakref import ref
 
 LATENCY_US = 0
 ON_THE_WAY_MAX = 16_384
@@ -208,6 +209,14 @@ class Network:
         self.loop = loop
         self.listening: dict[int, Listener] = {}
         self._next_port = _FIRST_PORT
+        self._secured: list[ref[asyncio.Transport]] = []
+
+    def shut(self) -> None:
+        """End what TLS somebody has left open, whoever that was: asyncio warns of it otherwise."""
+        for secured in self._secured:
+            transport = secured()
+            if transport is not None:
+                transport.abort()
 
     def listen(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int | None
@@ -272,6 +281,8 @@ class Network:
             plain.close()
             raise
         transport: asyncio.Transport = secured._app_transport
+        if transport is not None:  # it may be lost already
+            self._secured.append(ref(transport))
         return transport
 
     def _free_port(self) -> int:

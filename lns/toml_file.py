@@ -60,7 +60,7 @@ def read_table(path: Path) -> tuple[dict[str, Any], str]:
         return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
-        line = int(found[1]) if found else len(text.splitlines())
+        line = int(found[1]) if found else len(_lines(text))
         raise ConfigError(f"{path}:{line}: not TOML: {error}") from None
 
 
@@ -130,7 +130,7 @@ DevAddrText = Annotated[DevAddr, BeforeValidator(_dev_addr)]
 
 def line_of(text: str, where: list[str | int]) -> int:
     """The line (from 1) of a key, or of the section that lacks it."""
-    lines = text.splitlines()
+    lines = _lines(text)
     section = re.compile(rf"\s*\[+\s*\"?{re.escape(str(where[0]))}\"?\s*\]+")
     headers = [number for number, line in enumerate(lines) if section.match(line)]
     index = next((part for part in where if isinstance(part, int)), 0)
@@ -142,6 +142,11 @@ def line_of(text: str, where: list[str | int]) -> int:
         if re.match(rf"\s*\"?{key}\"?\s*=", lines[number]):
             return number + 1
     return start + 1
+
+
+def _lines(text: str) -> list[str]:
+    # TOML, "New line": what else Unicode ends a line with may stand in a comment or a text.
+    return text.removesuffix("\n").split("\n")
 
 
 def _sentence(path: Path, text: str, model: type[BaseModel], found: dict[str, Any]) -> str:

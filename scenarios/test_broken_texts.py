@@ -190,6 +190,11 @@ UNREADABLE = {
 USELESS = {
     "a name nobody knows": '{"msgtype":"runcmd"}',
     "a name that is none": '{"msgtype":7}',
+    "a name of nothing": '{"msgtype":null}',
+    "a list of names": '{"msgtype":["updf"]}',
+    "a name in another letter": '{"msgtype":"UPDF","msgType":"updf"}',
+    "an empty name": '{"msgtype":""}',
+    "a question for a router": '{"router":"0016C001F1500001"}',
     "no name": "{}",
     "proprietary": '{"msgtype":"propdf","FRMPayload":"E0112233","DR":5,"Freq":868100000}',
     "a report of nothing": '{"msgtype":"dntxed","diid":1,"DevEui":"1:2:3:4","DR":5,"Freq":1}',
@@ -334,12 +339,13 @@ async def test_an_empty_frame_of_port_0_goes_nowhere(rig, confirmed):
     rig.expect(frame, ON_PORT_0, first="west")
 
 
-async def test_commands_in_two_places_are_ignored_with_their_frame(rig, confirmed):
+@pytest.mark.parametrize("payload", [b"\x02", b""], ids=["commands", "nothing"])
+async def test_commands_in_two_places_are_ignored_with_their_frame(rig, confirmed, payload):
     """LoRaWAN 1.0.3, 4.3.1.6: commands in FOpts and on port 0 at once; it never happened.
 
     So the counter is where it was: a frame of before is no old one.
     """
-    facts = {"confirmed": confirmed, "port": 0, "payload": b"\x02", "f_opts": b"\x0d"}
+    facts = {"confirmed": confirmed, "port": 0, "payload": payload, "f_opts": b"\x0d"}
     rig.only("west")
     twice = await rig.craft(rig.alpha, f_cnt=11, **facts)
     await rig.say(rig.told(twice, by="west"), by="west")

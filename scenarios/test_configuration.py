@@ -1,7 +1,20 @@
 """What is an operator told who has written something wrong, and which configurations are taken?"""
 
-import pytest
+import json
 
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+from cryptography.x509 import load_pem_x509_certificate
+
+from bench.certificates import any_authority
+from bench.virtual.visitor import longest_uri
 from scenarios.words import FIRST
 
 pytestmark = pytest.mark.requires("virtual time")
@@ -65,6 +78,23 @@ KEYS = [
         f"{LNS}zzz = 1",
         "lns.toml:3: lns.zzz: unknown key; known here: devices, id, listen, net_id, public_uri,",
     ),
+    (
+        f'{LNS}"region" = "EU433"',
+        "lns.toml:3: lns.region: unknown region 'EU433'; known: EU868, US",
+    ),
+    ('[ "lns" ]\nid = "lns-a"\n  net_id="1"', "lns.toml:3: lns.net_id: String should match patte"),
+    (
+        f'[cups]\ncredentials = "."\n{LNS}listen = "127.0.0.1:1"\n[tls]\nkey = "."',
+        "lns.toml:6: tls.cert: is missing\nlns.toml:1: cups.listen: is missing",
+    ),
+    (
+        f'{LNS}#region = 1\n[dedup]\nretention_s = "x"',
+        "lns.toml:5: dedup.retention_s: Input should",
+    ),
+    (f"{LNS}[store]\nregion = 1", "lns.toml:4: store.region: unknown key; known here: on_outage,"),
+    ("lns = 7", "lns.toml:1: lns: Input should be a valid dictionary"),
+    (f"{LNS}[dedup]\nretention_s = '60'\nentries_max = 1.0", taken()),
+    (f"{LNS}[[dedup]]\nretention_s = 1", "lns.toml:3: dedup: Input should be a valid dictionary"),
     (f"{LNS}[dedupe]", "lns.toml:3: dedupe: unknown key; did you mean 'dedup'?"),
     (f'{LNS}region = "EU433"', "lns.toml:3: lns.region: unknown region 'EU433'; known: EU868, US"),
     (f'{LNS}net_id = "00013"', "lns.toml:3: lns.net_id: String should match pattern"),
@@ -99,6 +129,7 @@ DOORS = [
     (f'{LNS}stations = "any"', taken()),
     (f"{LNS}stations = []", taken(stations="0 listed")),
     (f'{LNS}listen = "127.0.0.1:65535"', taken()),
+    (f'{LNS}listen = "127.0.0.1:0"', taken()),
     (f'{LNS}listen = "[::1]:6090"', taken()),
     (f'{LNS}listen = "0.0.0.0:1"', "lns.toml:1: lns.public_uri: is needed: stations cannot conn"),
     (f'{LNS}listen = "[::]:1"', "lns.toml:1: lns.public_uri: is needed: stations cannot connect"),
@@ -135,6 +166,7 @@ DOORS = [
     (f"{LNS}stations = []", taken(stations="0 listed")),
     (f"{LNS}{TLS}{CA}{TOKENS}", "lns.toml:7: tls.tokens: a station shows a certificate or a token"),
     (f"{LNS}{TLS}{ANY}", "lns.toml:6: tls.any_station: is about certificates of stations; add"),
+    (f"{LNS}{TLS}{TOKENS}{ANY}", "lns.toml:7: tls.any_station: is about certificates of stations"),
     (f'{LNS}[tls]\ncert = "server.crt"', "lns.toml:3: tls.key: is missing"),
     (
         f'{LNS}[tls]\ncert = "none.crt"\nkey = "server.key"',
@@ -276,6 +308,14 @@ SHAPES = [
         "devices.toml:9: device[1].dev_eui: belongs to another device already; give each its own",
     ),
     (
+        f"{OTAA}rx2_dr = 8\n{OTAA}rx1_dr_offset = 6\nmore_channels_hz = [1]",
+        "devices.toml:9: device[1].name: belongs to another device already; give each its own\n"
+        "devices.toml:10: device[1].dev_eui: belongs to another device already; give each its own\n"
+        "devices.toml:7: device[0].rx2_dr: EU868 has 0 to 7 for downlinks\n"
+        "devices.toml:14: device[1].rx1_dr_offset: EU868 has 0 to 5\n"
+        "devices.toml:15: device[1].more_channels_hz: no station listens at 1 Hz",
+    ),
+    (
         f"{OTAA}nb_trans = 0\n{ABP.replace('beta', 'b b')}f_cnt_bits = 7",
         "devices.toml:7: device[0].nb_trans: Input should be greater than or equal to 1\n"
         "devices.toml:9: device[1].name: String should match pattern\n"
@@ -288,6 +328,11 @@ SHAPES = [
     ("device = 7", "devices.toml:1: device: Input should be a valid list"),
     ("", "devices.toml:1: device: is missing"),
     ("x", "devices.toml:1: not TOML: "),
+    (b"\xff", "devices.toml: cannot be read: it is not UTF-8"),
+    (OTAA.encode("utf-16"), "devices.toml: cannot be read: it is not UTF-8"),
+    # What only looks like the end of a line is none.
+    (f"#\u2028 \u0085 \u00e4\n{OTAA}class = 'B'", "devices.toml:8: device[0].class: Input shou"),
+    (f'#\u2028\r\n{OTAA}class = """', "devices.toml:8: not TOML: "),
     (
         f'{OTAA}nb_trans = 15\nclass = "C"\nrx_delay_s = 15\nrx1_dr_offset = 5\nrx2_dr = 7\n'
         f'more_channels_hz = {[867_100_000] * 5}\ndev_status_s = 60\n{ABP}strategy = "Mark"',
@@ -301,6 +346,10 @@ US_SHAPES = [
     (
         f"{OTAA}more_channels_hz = [902_300_000]",
         "devices.toml:7: device[0].more_channels_hz: the channels of US915 are fixed",
+    ),
+    (
+        f"{OTAA}rx1_dr_offset = 3\nrx2_dr = 8\nmore_channels_hz = []",
+        f"{taken(1, region='US915')}\n  alpha  70B3D57ED0000001  otaa  None",
     ),
     (
         f"{OTAA}rx1_dr_offset = 3\nrx2_dr = 13",
@@ -317,6 +366,56 @@ async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
     for devices, says in SHAPES if region == "EU868" else US_SHAPES:
         files = {"devices.toml": devices, "app.key": f"{KEY}\n"}
         await rig.check_configuration(lns_toml, says, files)
+
+
+async def test_a_wrong_call_ends_as_a_wrong_configuration_does(rig):
+    """And says what would be right, as it does when it is asked."""
+    await served(rig)
+    for arguments, says in (
+        ((), "the following arguments are required: config"),
+        (("--check",), "the following arguments are required: config"),
+        (("a.toml", "b.toml"), "unrecognized arguments: b.toml"),
+        (("--chek", "a.toml"), "unrecognized arguments: --chek"),
+        (("none.toml",), "none.toml: cannot be read: No such file or directory"),
+        (("--check", "a\x1b[2Jb.toml"), "a\\x1b[2Jb.toml: cannot be read: No such file"),
+    ):
+        await rig.check_command(*arguments, status=4, says=says)
+    # What a terminal would obey is spelled out, and nothing else is.
+    odd = [*range(1, 9), *range(0x0B, 0x20), *range(0x7F, 0xA0), 0x200E, 0x200F]
+    odd += [*range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xDCFE, 0xDD00)]
+    names = {chr(one): ascii(chr(one))[1:-1] for one in odd}
+    names |= {
+        name: name for name in "\t ~\xa0\xad\xe4\u2027\u202f\u2065\u206a\uffff\U0001f4e1'\"\\"
+    }
+    for name, spelled in names.items():
+        says = f"a{spelled}b.toml: cannot be read: No such file"
+        await rig.check_command(f"a{name}b.toml", status=4, says=says)
+    for argument in ("-h", "--help"):
+        await rig.check_command(argument, status=0, says="example: python -m lns lns.toml")
+
+
+@pytest.mark.parametrize("around", ["{}", " {}", "{} ", "\t{}\n", "{}\r\n"], ids=ascii)
+async def test_blanks_around_a_secret_are_none_of_it(rig, around):
+    """Wherever it is kept: written out, in a file or in the environment."""
+    await served(rig)
+    alpha = f"{taken(1)}\n  alpha  70B3D57ED0000001  otaa  None"
+    token = taken(shows="one of 1 tokens, its own")
+    for secret, says, wanted in (
+        (KEY, alpha, f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
+        ("Bearer geheim", token, f"tokens.toml:1: {STATION}: {TOKEN_WANTED}"),
+        ("Authorization: Bearer geheim", token, f"tokens.toml:1: {STATION}: {TOKEN_WANTED}"),
+    ):
+        kept = around.format(secret)
+        lns_toml = LNS if secret == KEY else NAMED + TOKENS
+        for written in (json.dumps(kept), '"file:kept.key"', '"env:LNS_SECRET"'):
+            for one, due in ((kept, says), (f"{kept}\x01", wanted), (around.format(""), wanted)):
+                if written == json.dumps(kept) and one != kept:
+                    continue
+                devices = OTAA.replace(f'"{KEY}"', written) if secret == KEY else "device = []"
+                files = {"devices.toml": devices, "kept.key": one}
+                files["tokens.toml"] = f"{STATION} = {written}"
+                environment = {"LNS_SECRET": one}
+                await rig.check_configuration(lns_toml, due, files, environment=environment)
 
 
 SHOWN = [
@@ -364,7 +463,18 @@ ODD = [
         {f"stations/{STATION}/cups.key": "geheim"},
         f"lns.toml:5: cups.credentials: stations/{STATION}: cups: credentials need a .trust file",
     ),
-    ({f"stations/{STATION}/tc.uri": "wss://a:1\n"}, taken()),
+    ({f"stations/{STATION}/tc.uri": "wss://a:1\n", "stations/README": "geheim"}, taken()),
+    ({"stations/0016-c001-f150-0001/tc.uri": "wss://a:1"}, "lns.toml:5: cups.credentials: stati"),
+    ({"stations/00-16-c0-01-f1-50-00-01/tc.uri": "wss://a:1"}, taken()),
+    ({f"stations/{STATION}/tc.uri": "wss://ä:1"}, "lns.toml:5: cups.credentials: stations/"),
+    *(({f"stations/{STATION}/{name}.uri": longest_uri("wss")}, taken()) for name in ("tc", "cups")),
+    *(
+        (
+            {f"stations/{STATION}/{name}.uri": f"{longest_uri('wss')}0"},
+            f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: .uri: longer than 255",
+        )
+        for name in ("tc", "cups")
+    ),
 ]  # fmt: skip
 
 
@@ -387,3 +497,47 @@ async def test_keys_leave_a_host_for_whom_they_are_only(rig):
         await rig.check_configuration(NAMED + TOKENS + HTTPS, says, files, key_of=STATION)
     for files, says in ODD:
         await rig.check_configuration(LNS + HTTPS, says, files)
+
+
+def written(key, kind, form=PrivateFormat.PKCS8, sealed=None):
+    """A private key in a file."""
+    return key.private_bytes(kind, form, sealed or NoEncryption())
+
+
+async def test_what_a_station_cannot_read_is_not_handed_out(rig):
+    """One certificate a file, and a key of its own, which is P-256 or RSA; PEM or DER."""
+    await served(rig)
+    pair, other = any_authority().client(STATION), any_authority().certificate
+    p256, sealed = generate_private_key(SECP256R1()), BestAvailableEncryption(b"geheim")
+    cert, key = pair.certificate, pair.key
+    der = load_pem_x509_certificate(cert).public_bytes(Encoding.DER)
+    files = {"trust": other, "crt": cert, "key": key}
+    pem = Encoding.PEM
+    is_taken, alone = None, "without a .crt it is a token"
+    for changed, says in (
+        ({}, is_taken),
+        ({"crt": der}, is_taken),
+        ({"trust": der, "key": written(p256, Encoding.DER)}, is_taken),
+        ({"key": written(p256, pem)}, is_taken),
+        ({"key": written(p256, Encoding.DER, PrivateFormat.TraditionalOpenSSL)}, is_taken),
+        ({"crt": b"", "key": b""}, is_taken),
+        ({"trust": b""}, "credentials need a .trust file"),
+        ({"trust": b"", "key": b""}, "credentials need a .trust file"),
+        ({"key": b""}, "a .crt file needs a .key file"),
+        ({"trust": other + cert}, ".trust: CUPS hands out one certificate, not 2"),
+        ({"crt": cert + other + cert}, ".crt: CUPS hands out one certificate, not 3"),
+        ({"trust": b"geheim"}, ".trust: no certificate that a station can read: "),
+        ({"crt": der[:-1]}, ".crt: no certificate that a station can read: "),
+        ({"crt": key}, ".crt: no certificate that a station can read: "),
+        ({"key": cert}, ".key: no private key that a station can read (P-256 or RSA)"),
+        ({"key": b"geheim"}, ".key: no private key that a station can read (P-256 or RSA)"),
+        ({"key": written(p256, pem, sealed=sealed)}, ".key: no private key that a station can"),
+        ({"key": written(Ed25519PrivateKey.generate(), pem)}, ".key: no private key that a sta"),
+        ({"crt": b""}, f".key: {alone}"),
+    ):
+        for name in ("tc", "cups"):
+            home = {f"stations/{STATION}/{name}.{kind}": one
+                    for kind, one in {**files, **changed}.items() if one}  # fmt: skip
+            due = f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: {says}"
+            lns_toml = LNS + HTTPS.replace("192.0.2.1", "127.0.0.1")
+            await rig.check_configuration(lns_toml, due if says else taken(), home)

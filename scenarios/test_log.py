@@ -1,9 +1,11 @@
 """What does a network server tell the person at its console, and how often?"""
 
 import json
+from itertools import product
 
 import pytest
 
+from bench.certificates import SERVER, any_authority
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import FIRST, REFUSED
@@ -18,6 +20,7 @@ UNKEPT = Table("""
     strategy kind      | unkept
     *        confirmed | NonDuplicate forwarded Suppressed
 """)
+TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
 UNREADABLE = json.dumps({"msgtype": "timesync", "txtime": "\u202e\x07" * 200})
 LOST = Table("""
     strategy kind | lost
@@ -52,6 +55,28 @@ async def test_ten_mistakes_of_a_connection_are_logged(rig):
     await served(rig)
     west, _ = here(rig)
     rig.expect_logged(*here(rig), *[told] * 10, west, *[told] * 10)
+
+
+async def test_what_a_station_says_is_repeated_as_a_line_of_text(rig):
+    """Any printable character of ASCII as it is, any other as a question mark, and 200 in all."""
+    rig.only("west")
+    await served(rig)
+    printable = "".join(map(chr, range(0x20, 0x7F)))
+    odd = ["\t", "\n", "\r", "\x00", "\x1b", "\x1f", "\x7f", "\x80", "\xa0", "\xe4", "\u202e"]
+    names = {printable: printable, "".join(odd): "?" * len(odd)}
+    names |= {"x" * length: "x" * min(length, 200) for length in (199, 200, 201, 60_000)}
+    for name in names:
+        version = {"msgtype": "version", "station": name, "protocol": 2}
+        await rig.say(json.dumps(version), by="west")
+        await rig.wait(seconds(6))
+    for dev_eui in ("\x7f" * 300, "~" * 300):
+        await rig.say(json.dumps({"msgtype": "dntxed", "diid": 1, "DevEui": dev_eui}), by="west")
+    await served(rig)
+    told = [f"INFO {rig.west.eui}: station {said}\n" for said in names.values()]
+    unreadable = f"WARNING {rig.west.eui}: unreadable message: "
+    wrong = [f"dntxed: not an EUI: '{said}" for said in ("\\x7f" * 50, "~" * 300)]
+    told += [f"{unreadable}{one[:200]}\n" for one in wrong]
+    rig.expect_logged(*here(rig), *told)
 
 
 async def test_sixty_complaints_a_minute_are_logged(rig):
@@ -176,6 +201,30 @@ async def test_what_a_full_capture_lacks_is_logged(rig):
     rig.expect_logged(*here(rig), full % 1, more, full % 7, again)
 
 
+@pytest.mark.fault("program", "capture full")
+@pytest.mark.parametrize("missing", [1, 2, 3])
+async def test_however_little_a_capture_lacks_it_says_so(rig, missing):
+    """Also of one event, and each time anew."""
+    rig.keep_on_disk()
+    rig.only("west")
+    await served(rig)
+    told, left_out = [], []
+    full = "WARNING events.jsonl cannot be written: File too large; 1 events are missing by now"
+    unreadable = f"WARNING {rig.west.eui}: unreadable message: "
+    again = f"INFO events.jsonl is written again; {missing} events are missing"
+    for _ in range(2):
+        await rig.fill_capture(0)
+        for _ in range(missing):
+            await rig.say(UNREADABLE, by="west")
+        await rig.wait(seconds(1))
+        await rig.free_capture()
+        await served(rig)
+        await rig.wait(minutes(1))
+        told += [*left_out, full, *[unreadable] * missing, again]
+        left_out = [f"WARNING {missing - 1} more complaints were not logged"] * (missing > 1)
+    rig.expect_logged(*here(rig), *told)
+
+
 @pytest.mark.fault("program", "a mistake of its own")
 async def test_a_mistake_is_logged_with_its_way(rig):
     """And without its words, which could be a secret."""
@@ -189,43 +238,88 @@ async def test_a_mistake_is_logged_with_its_way(rig):
     rig.expect_logged(*here(rig), told)
 
 
-@pytest.mark.parametrize(
-    ("mode", "may"),
-    [
-        (0o604, "read"),
-        (0o620, "written"),
-        (0o602, "written"),
-        (0o646, "read and written"),
-        (0o751, ""),
-    ],
-)
-async def test_files_that_are_open_to_others_are_named(rig, mode, may):
+READ = {0: "", 0o004: "read"}
+WRITTEN = {0: "", 0o020: "written", 0o002: "written", 0o022: "written"}
+OF_NO_MATTER = (0, 0o100, 0o040, 0o010, 0o001, 0o151)
+
+
+@pytest.mark.parametrize("rest", OF_NO_MATTER, ids=oct)
+async def test_files_that_are_open_to_others_are_named(rig, rest):
     """Whoever may write them, and who is in no group of the owner and may read them."""
     rig.only("west")
     await served(rig)
     lns_toml = '[lns]\nid = "lns-a"\npublic_uri = "wss://lns.example:443"\n[tls]\n'
-    lns_toml += 'cert = "server.crt"\nkey = "server.key"\ntokens = "tokens.toml"\n'
+    lns_toml += 'cert = "server.crt"\nkey = "private.key"\ntokens = "tokens.toml"\n'
+    lns_toml += '[store]\nurl = "sqlite://lns.store"\n[upstream]\noutbox = "lns.outbox"\n'
     says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: one of 0 tokens, its own"
-    modes = dict.fromkeys(("devices.toml", "tokens.toml"), mode)
-    await rig.check_configuration(lns_toml, says, {"tokens.toml": ""}, modes=modes)
-    named = f"can be {may} by others (mode {mode:o}): chmod 600"
-    told = [
-        f"WARNING the {what} file {what}.toml {named} {what}.toml" for what in ("devices", "tokens")
-    ]
-    rig.expect_logged(*here(rig), *(told if may else ()))
+    pair = any_authority().server("lns.example")
+    files = {"tokens.toml": "", "lns.store": "", "lns.outbox": ""}
+    files |= {"server.crt": pair.certificate.decode(), "private.key": pair.key.decode()}
+    named = {"devices": "devices.toml", "store": "lns.store", "outbox": "lns.outbox"}
+    named |= {"tokens": "tokens.toml", "key": "private.key"}
+    told = []
+    for (of_read, read), (of_written, written) in product(READ.items(), WRITTEN.items()):
+        mode = 0o600 | rest | of_read | of_written
+        modes = dict.fromkeys(("server.crt", *named.values()), mode)
+        await rig.check_configuration(lns_toml, says, files, modes=modes)
+        may = " and ".join(filter(None, (read, written)))
+        told += [
+            f"WARNING the {what} file {file} can be {may} by others (mode {mode:o}): chmod 600"
+            for what, file in named.items()
+            if may
+        ]
+    rig.expect_logged(*here(rig), *told)
 
 
-async def test_a_certificate_that_no_station_takes_is_named(rig):
-    """As soon as it is read: stations compare the name of their URI with those that it has."""
+async def test_the_outbox_that_nobody_has_named_is_looked_at(rig):
+    """It has a place of its own, by the name of the server."""
     rig.only("west")
     await served(rig)
     says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
-    tls = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
-    for name in ("lns.example", "elsewhere.example", "example"):
-        lns_toml = f'[lns]\nid = "lns-a"\npublic_uri = "wss://{name}:443"\n{tls}'
+    file = "var/lns-a.outbox"
+    await rig.check_configuration('[lns]\nid = "lns-a"', says, {file: ""}, modes={file: 0o644})
+    told = f"WARNING the outbox file {file} can be read by others (mode 644): chmod 600 {file}"
+    rig.expect_logged(*here(rig), told)
+
+
+NAMES = {
+    "one": (("lns.example",), "lns.example", ("elsewhere.example", "example", "a.lns.example")),
+    "any": (("*.example",), "lns.example", ("example", "a.lns.example", "lns.elsewhere")),
+    "several": (("a.example", "b.example"), "b.example", ("c.example",)),
+    "an address": (("192.0.2.1",), "192.0.2.1", ("192.0.2.2",)),
+}
+
+
+@pytest.mark.parametrize("kind", [*NAMES, "common"])
+async def test_a_certificate_that_no_station_takes_is_named(rig, kind):
+    """As soon as it is read: stations compare the name of their URI with those that it has."""
+    rig.only("west")
+    await served(rig)
+    names, right, wrong = NAMES["one" if kind == "common" else kind]
+    authority = any_authority()
+    # Where there is no other name stations take the common one.
+    pair = authority.issue(names, usages=[SERVER]) if kind == "common" else authority.server(*names)
+    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
+    for name in (right, *wrong):
+        lns_toml = f'[lns]\nid = "lns-a"\npublic_uri = "wss://{name}:443"\n{TLS}'
+        await rig.check_configuration(lns_toml, says, certificate=pair)
+    it_has = ", ".join(names)
+    rig.expect_logged(*here(rig), *(
+        f"WARNING server.crt has no DNS name {name} (it has: {it_has}): stations will refuse it"
+        for name in wrong
+    ))  # fmt: skip
+
+
+async def test_the_name_of_a_certificate_is_where_the_server_listens(rig):
+    """If nobody has said how stations find it."""
+    rig.only("west")
+    await served(rig)
+    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
+    for host in ("127.0.0.1", "lns.example"):
+        lns_toml = f'[lns]\nid = "lns-a"\nlisten = "{host}:443"\n{TLS}'
         await rig.check_configuration(lns_toml, says)
-    told = "WARNING server.crt has no DNS name %s (it has: lns.example): stations will refuse it"
-    rig.expect_logged(*here(rig), told % "elsewhere.example", told % "example")
+    told = "WARNING server.crt has no DNS name 127.0.0.1 (it has: lns.example): stations"
+    rig.expect_logged(*here(rig), told)
 
 
 @pytest.mark.requires("redis")

@@ -32,6 +32,8 @@ _ON_ITS_WAY_US = 20_000
 """How long an answer and the next question take from a tap to the server and back."""
 _ASKED_WITHIN_US = 3_000_000
 """How soon a server asks for a clock that it does not know."""
+_SAID_MAX = 200
+"""As much of what others say a server repeats."""
 _TOLD_AFTER_US = 500_000
 """How long after a report that passed its tap a server has told of it."""
 _IN_VAIN_MAX = 5
@@ -357,6 +359,7 @@ class Accounts:
     def take(self, event: Event) -> Iterator[Found]:
         """Read the next event; any kind."""
         self._end_us = event["t_us"]
+        yield from self._legible(event)
         match event["kind"]:
             case "application.request":
                 self._requests.ask(event)
@@ -402,6 +405,16 @@ class Accounts:
                 self._clocks.forget()
                 self._requests.forget(event.get("lns", ""))
                 self._late.forget(event.get("lns", ""))
+
+    def _legible(self, event: Event) -> Iterator[Found]:
+        """Whether what others may have said is repeated in one line that anybody can read."""
+        if not event["kind"].startswith("lns."):
+            return
+        for name in ("why", "cause", "reason"):
+            said = event.get(name, "")
+            if len(said) > _SAID_MAX or not (said.isascii() and said.isprintable()):
+                due = f"{_SAID_MAX} printable characters of ASCII at most"
+                yield self._check(event, event["kind"]).wrong(name, due, ascii(said))
 
     def _downlink(self, event: Event) -> Iterator[Found]:
         key = event["station"], event["diid"]

@@ -18,6 +18,7 @@ from bench.virtual.lorawan.air_interface import DataFrame
 QUEUE_MAX = 16
 OF_LINKS = frozenset({"cut", "half open"})
 """The faults that part a station from its server."""
+_WHAT_IS_WRONG = re.compile(r"more than \d+ bytes|not a downlink: .+")
 
 
 @dataclass(slots=True)
@@ -113,6 +114,8 @@ class Requests:
         asked = self.asked[dev_eui].pop(0) if self.asked.get(dev_eui) else None
         if asked is None and event["stage"] == "refused" and not dev_eui:
             self.unreadable -= 1  # nobody can say whose it was
+            if not _WHAT_IS_WRONG.fullmatch(event.get("reason", "")):
+                yield check.wrong("reason", "what is wrong with it", event.get("reason"))
             return
         if asked is None:
             yield check.wrong(event["stage"], "what an application wants", "nothing")

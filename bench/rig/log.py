@@ -3,20 +3,91 @@
 import io
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
+from pathlib import Path
+from types import MappingProxyType
 
+from bench.capture.reading import Event
 from bench.plan import Item, needs
 from bench.rig.case_setup import CaseSetup
-from bench.rig.in_memory.mistakes import SECRET
-from bench.verdict.owner import Scrutiny
-from lns.clock import now_us
-from lns.complaints import SafeFormatter
+from bench.rig.in_memory.mistakes import SECRET, far_from_utc
+from bench.verdict.owner import Found, Scrutiny
+from lns.__main__ import main
+from lns.clock import now_us, utc_of_this_host
+from lns.complaints import SafeFormatter, place_of
 from lns.lorawan.__main__ import main as read_frame
 
 _LOG = logging.getLogger("lns")
+_OF_DOORS = re.compile(r"[A-Z]+ \S+: (CUPS: )?(refused: |connected from|disconnected \()")
+LINES_MAX = 60
+"""So many lines of a kind are logged in a minute."""
+_LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z [A-Z]+ \S")
+_MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!lns-a, )")
+_MINUTE = timedelta(minutes=1)
+_SHOWN = 30
+"""As much of what is as it should be stands before what is not."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _FOLDER = re.compile(r"/\S*/lorabench-[^/]+/")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a run of the program of a network server has ended, and what it has said where."""
+
+    status: object
+    out: str
+    wrong_out: str
+    began: datetime
+
+    def wrong(self, due: str, check: Scrutiny, folder: Path) -> Iterator[Found]:
+        """What is not as it has to be: `due` has a line for each mistake, or what is right.
+
+        Mistakes go where they are in nobody's way, and so does the log, with its time in UTC.
+        """
+        is_mistake = _MISTAKE.match(due) is not None
+        mistakes = [line for line in self.wrong_out.splitlines() if not _LOGGED.match(line)]
+        times = [found[1] for found in map(_LOGGED.match, self.wrong_out.splitlines()) if found]
+        yield from check.same("status", 4 if is_mistake else 0, self.status)
+        lines, besides = mistakes, self.out.splitlines()
+        if not is_mistake:
+            lines, besides = besides, lines
+        yield from check.same("besides", [], besides)
+        lines = [line.replace(f"{folder}/", "") for line in lines]
+        for observed, expected in zip_longest(lines, due.splitlines(), fillvalue=""):
+            if not (expected and observed.startswith(expected)) or SECRET in observed:
+                pairs = enumerate(zip(expected, observed, strict=False))
+                alike = next((number for number, (one, other) in pairs if one != other), 0)
+                begin = max(0, alike - _SHOWN)
+                yield check.wrong("line", expected[begin:], observed[begin:])
+        for time in times:
+            late = datetime.fromisoformat(time).replace(tzinfo=UTC) - self.began
+            if abs(late) > _MINUTE:
+                yield check.wrong("time of a line", self.began.isoformat(), time)
+
+
+def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> Said:
+    """Let the program of a network server run to its end, on a host whose time is not UTC."""
+    root, began = logging.getLogger(), utc_of_this_host()
+    handlers, level = root.handlers[:], root.level
+    root.handlers.clear()
+    out, wrong = io.StringIO(), io.StringIO()
+    status: object
+    try:
+        with far_from_utc(environment), redirect_stdout(out), redirect_stderr(wrong):
+            status = main([*arguments])
+    except SystemExit as stop:
+        status = stop.code
+    except Exception as error:  # nothing that somebody writes may end so
+        status = place_of(error)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    return Said(status, out.getvalue(), wrong.getvalue(), began)
 
 
 class _Lines(logging.Handler):
@@ -55,13 +126,14 @@ class Log:
             _LOG.removeHandler(said)
             _LOG.setLevel(level)
             self._look_for_keys(said.lines)
+            self._look_for_doors(said.lines)
         self._compare(said.lines)
 
     @needs(Item.VIRTUAL_TIME)
     def expect_logged(self, *lines: str) -> None:
         """Expect the network servers of the case to log these lines next, and no others at all.
 
-        Each as far as it matters, after its level: "WARNING ...".
+        Each as far as it matters, after its level: "WARNING ..."; to its end if that is a "\\n".
         """
         self._due += lines
 
@@ -91,8 +163,25 @@ class Log:
             return
         check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
         for due, line in zip_longest(self._due, lines, fillvalue=""):
-            if not (due and line.startswith(due)):
+            if not (due and f"{line}\n".startswith(due)):
                 self.setup.case.find(check.wrong("line", due or None, line or None))
+
+    def _look_for_doors(self, lines: Sequence[str]) -> None:
+        """Whether the log tells of whoever came, and who left, what the capture tells.
+
+        Only where stations come through one, all is told of, and nobody is killed, who tells
+        nothing more.
+        """
+        events = self.setup.case.events
+        due = Counter(map(_line_of, filter(_is_of_doors, events)))
+        killed = any(one["kind"] == "case.lns" and one["event"] == "kill" for one in events)
+        if killed or not due or due.total() > LINES_MAX:
+            return
+        seen = Counter(line for line in lines if _OF_DOORS.match(line))
+        check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
+        for line in sorted(due | seen):
+            for found in check.same(f"lines of {line!r}", due[line], seen[line]):
+                self.setup.case.find(found)
 
     def _look_for_keys(self, lines: Sequence[str]) -> None:
         if not lines:
@@ -107,3 +196,20 @@ class Log:
             if SECRET in said or any(key is not None and key.hex() in said for key in keys):
                 found = check.wrong(f"keys of {record.dev_eui}", "none", "one")
                 self.setup.case.find(found)
+
+
+def _is_of_doors(event: Event) -> bool:
+    return bool(event["kind"] == "lns.connection")
+
+
+def _line_of(event: Event) -> str:
+    who, cause = event.get("station") or event["peer"], event.get("cause", "")
+    match event["stage"]:
+        case "refused":
+            why = cause.removeprefix("CUPS: ")
+            return f"WARNING {who}: {cause.removesuffix(why)}refused: {why}"
+        case "connected":
+            return f"INFO {who}: connected from {event['peer']}"
+        case _:
+            said = f"{event['texts']} texts, {event['binaries']} binary"
+            return f"INFO {who}: disconnected ({cause}); {said}"

@@ -325,6 +325,8 @@ class Rig(Expectations):
     keep_on_disk = verb("outages", Outages.keep_on_disk)
     keep_in_redis = verb("outages", Outages.keep_in_redis)
     check_configuration = verb("configurations", Configurations.check_configuration)
+    check_command = verb("configurations", Configurations.check_command)
+    run_server = verb("configurations", Configurations.run_server)
     restart_lns = verb("outages", Outages.restart_lns)
     kill_lns = verb("outages", Outages.kill_lns)
     start_lns = verb("outages", Outages.start_lns)

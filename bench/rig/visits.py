@@ -1,27 +1,36 @@
 """What is told to who comes to a network server: at its door, or with files for it to read?"""
 
 import asyncio
-from collections.abc import Mapping
-from itertools import zip_longest
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
 from shutil import rmtree
+from signal import SIGTERM, Signals
 from types import MappingProxyType
 from typing import Any, cast
 
-from bench.certificates import any_authority, write_server_files, write_station_files
+from bench.capture.reading import Event
+from bench.certificates import Pair, any_authority, write_server_files, write_station_files
+from bench.clock import VirtualTimeLoop
+from bench.host.lns_process import alive
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.mistakes import SECRET
+from bench.rig.log import run_program
 from bench.verdict.owner import Found, Scrutiny, told
-from bench.virtual.visitor import Answer
-from lns.__main__ import summary
+from bench.virtual.mqtt_broker import Client, MqttBroker
+from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
-from lns.complaints import place_of
 from lns.config import ConfigError, load
+from lns.running import run
 from lns.startup import prepare
 
 ELSEWHERE = "198.51.100.7"
 """Where visitors come from who are no station of the case."""
+_REFUSALS = frozenset({400, 401, 403, 404, 405, 411, 413, 503})
 _LONGEST_US, _EXACT_US = 300_000_000, 50_000
 
 
@@ -79,7 +88,7 @@ class Visits:
         or with one that spells west "with dashes" or "with blanks".
         Who does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the HTTP
         `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and `because` of
-        what it is refused, as the station that it said to be (`of`).
+        what it is refused, as the station that it said to be (`of`); whoever is refused is told so.
         """
         await self.setup.begin()
         door = self._door(lns)
@@ -91,6 +100,7 @@ class Visits:
         )
         if status is not None:
             self.expect_said("status", status, answer.status)
+        self._look_at(answer, because, at_cups=at_cups)
         if closed_with is not None:
             self.expect_said("closed with", closed_with, answer.closed_with)
         if lasts is not None and abs(answer.lasted_us - lasts) > _EXACT_US:
@@ -121,9 +131,11 @@ class Visits:
         return found
 
     @needs(Item.VIRTUAL_TIME)
-    async def close_door(self, lns: str = LNS) -> None:
-        """Let a server end its connections in order, and listen again."""
+    async def close_door(self, lns: str = LNS, *, only: tuple[str, ...] | None = None) -> None:
+        """Let a server end its connections in order, and listen again; `only` these are listed."""
         await self.setup.begin()
+        assert self.setup.door is not None, "there is no door"
+        self.setup.door = replace(self.setup.door, only=only)
         self.setup.case.fault("lns", "goes away", lns=lns)
         await cast(Any, self.setup.server(lns)).open_door_again()
         self.setup.case.fault("lns", "goes away", "fault.end", lns=lns)
@@ -140,6 +152,21 @@ class Visits:
         """`knock`, while the scenario goes on; before the end it is to be awaited."""
         return self.setup.tasks.create_task(self.knock(*says, **facts))
 
+    def _look_at(self, answer: Answer, because: str | None, *, at_cups: bool) -> None:
+        """What holds of whatever anybody is told."""
+        if answer.status == OPENED:
+            self.expect_said("a WebSocket for stations", True, answer.is_for_stations)
+        if at_cups and answer.status is not None:
+            self.expect_said("length", str(len(answer.body)), answer.header("Content-Length"))
+            self.expect_said("connection", "close", answer.header("Connection"))
+            kind = "application/octet-stream" if answer.status == HTTPStatus.OK else "text/plain"
+            self.expect_said("type", kind, answer.header("Content-Type"))
+        if because is not None and answer.status in _REFUSALS:
+            why = because.removeprefix("CUPS: ")
+            self.expect_said("body", f"{why}\n", answer.body.decode(errors="replace"))
+            due = "Bearer" if answer.status == HTTPStatus.UNAUTHORIZED else None
+            self.expect_said("what is asked for", due, answer.header("WWW-Authenticate"))
+
     def _door(self, lns: str) -> Any:
         return cast(Any, self.setup.server(lns)).door  # there is one where time is virtual
 
@@ -152,9 +179,12 @@ class Visits:
 
 HOST = "lns.example"
 """The name in the certificate of the server."""
-_SHOWN = 30
-"""As much of what is as it should be stands before what is not."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+HOST_HERE = "127.0.0.1"
+_ENDS_WITHIN_S = 60
+_NOBODY: Mapping[int, bytes] = MappingProxyType({})
+_NO_CLIENTS: Mapping[str, Sequence[str]] = MappingProxyType({})
+_NO_FILES: Mapping[str, str | bytes] = MappingProxyType({})
 _NO_OTHER: Mapping[str, int] = MappingProxyType({})
 
 
@@ -170,46 +200,196 @@ class Configurations:
         self,
         lns_toml: str,
         says: str,
-        files: Mapping[str, str] = _NOTHING,
+        files: Mapping[str, str | bytes] = _NO_FILES,
         *,
         key_of: str | None = None,
         modes: Mapping[str, int] = _NO_OTHER,
+        environment: Mapping[str, str] = _NOTHING,
+        certificate: Pair | None = None,
     ) -> None:
         """Let a server read its configuration, and serve nobody.
 
         Beside its `lns.toml` are an empty `devices.toml`, `server.crt` and its key, and
         `stations-ca.crt`; `files` come in their place or beside them, by their paths. `key_of` a
         station there are credentials in `stations`; `modes` are those of files that others may
-        read or write. `says` has a line for each mistake as far as it matters, or what is said of
-        a configuration without one. No line has `SECRET` in it.
+        read or write, `environment` has variables, `certificate` is another one of the server.
+        `says` has a line for each mistake as far as it matters, or what is said of a configuration
+        without one. No line has `SECRET` in it.
         """
         await self.setup.begin()
         folder = new_folder("configuration")
         try:
             write_server_files(folder, any_authority(), HOST)
+            if certificate is not None:
+                certificate.write(folder, "server")
             if key_of is not None:
                 home, trust = folder / "stations" / key_of, any_authority().certificate
                 write_station_files(home, "tc", f"wss://{HOST}:1", trust=trust, token=SECRET)
-            written = {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}
-            for name, text in written.items():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                (folder / name).write_text(text, "utf-8")
-            for name in written:
-                (folder / name).chmod(modes.get(name, 0o600))
-            try:
-                said = summary(prepare(load(folder / "lns.toml")))
-            except ConfigError as error:
-                said = str(error)
-            except Exception as error:  # nothing that somebody writes may end so
-                said = place_of(error)
+            _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, modes)
+            said = run_program("--check", str(folder / "lns.toml"), environment=environment)
         finally:
             rmtree(folder, ignore_errors=True)
-        about = " ".join(text.rstrip().rpartition("\n")[2] for text in (lns_toml, *files.values()))
+        about = " ".join(
+            text.rstrip().rpartition("\n")[2]
+            for text in (lns_toml, *files.values())
+            if isinstance(text, str)
+        )
         check = Scrutiny(rule="configuration", of=f"what is said of {about}", t_us=now_us())
-        lines = said.replace(f"{folder}/", "").splitlines()
-        for observed, due in zip_longest(lines, says.splitlines(), fillvalue=""):
-            if not (due and observed.startswith(due)) or SECRET in observed:
-                pairs = enumerate(zip(due, observed, strict=False))
-                alike = next((number for number, (one, other) in pairs if one != other), 0)
-                begin = max(0, alike - _SHOWN)
-                self.setup.case.find(check.wrong("line", due[begin:], observed[begin:]))
+        for found in said.wrong(says, check, folder):
+            self.setup.case.find(found)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def run_server(
+        self,
+        lns_toml: str,
+        says: str,
+        files: Mapping[str, str | bytes] = _NO_FILES,
+        *,
+        asks: Mapping[int, bytes] = _NOBODY,
+        ends_by: Signals = SIGTERM,
+        writes: Sequence[Event] = (),
+        begins_at: int = 0,
+        keeps: Sequence[str] = (),
+        at_broker: Mapping[str, Sequence[str]] = _NO_CLIENTS,
+    ) -> None:
+        """Let the program of another server serve until it `ends_by` a signal, or cannot begin.
+
+        And once more, with what it has kept. `says` is where it listens, or the mistake. Meanwhile
+        somebody `asks` at these ports, and is answered; when it has ended nobody listens there.
+        Each time it `writes` these events into its capture, "a.jsonl", and nothing else; the first
+        line has the number `begins_at`, behind those that are there already. Files that
+        it `keeps` are there in the end, and nobody else's. `at_broker`, which is what `BROKER` in
+        `lns_toml` stands for, are clients with these names, each with what it has subscribed to,
+        and is brought something that nobody can read.
+        """
+        await self.setup.begin()
+        folder = new_folder("server")
+        check = Scrutiny(rule="program", of=f"a server with {lns_toml!r}", t_us=now_us())
+        try:
+            broker = Clients()
+            lns_toml = lns_toml.replace("BROKER", f"{HOST_HERE}:{broker.port}")
+            _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, {})
+            serving, found = Serving(folder, asks), list[Found]()
+            for _ in range(2):
+                said = await serving.until(ends_by)
+                found += check.same("says", says, said.replace(f"{folder}/", ""))
+            broker.go()
+            found += check.same("at the broker", {**at_broker}, broker.filters)
+            for name in keeps:
+                mode = (folder / name).stat().st_mode & 0o777 if (folder / name).exists() else 0
+                found += check.same(f"mode of {name}", "600", f"{mode:o}")
+            found += [one for what in serving.wrong for one in check.same(what, "none", "one")]
+            found += _written(folder / "a.jsonl", files, begins_at, [*writes, *writes], check)
+        finally:
+            rmtree(folder, ignore_errors=True)
+        for one in found:
+            self.setup.case.find(one)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def check_command(self, *arguments: str, status: int, says: str) -> None:
+        """Let the program of a server be called so; `says` is in what it says, of status 0 or not.
+
+        Nothing of a wrong call is where the answer to a right one would be.
+        """
+        await self.setup.begin()
+        said = run_program(*arguments)
+        of = f"what is said of {' '.join(arguments) or 'nothing'}"
+        check = Scrutiny(rule="configuration", of=of, t_us=now_us())
+        answer, besides = (said.wrong_out, said.out) if status else (said.out, said.wrong_out)
+        found = [*check.same("status", status, said.status), *check.same("besides", "", besides)]
+        for one in [*found, *check.same(f"{says!r} in it", True, says in answer)]:
+            self.setup.case.find(one)
+
+
+def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, int]) -> None:
+    for name, content in files.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        file.chmod(modes.get(name, 0o600))
+
+
+def _written(
+    capture: Path,
+    before: Mapping[str, str | bytes],
+    begins_at: int,
+    due: Sequence[Event],
+    check: Scrutiny,
+) -> Iterator[Found]:
+    lines = capture.read_text().splitlines() if capture.exists() else []
+    lines = lines[len(before.get(capture.name, "").splitlines()) :]
+    yield from check.same("lines of the capture", len(due), len(lines))
+    for seq, (expected, line) in enumerate(zip(due, lines, strict=False), begins_at):
+        written = json.loads(line)
+        for name, value in {"schema": 1, "source": "a", "seq": seq, **expected}.items():
+            yield from check.same(f"line {seq}: {name}", value, written.get(name))
+
+
+class Clients:
+    """Who comes to a broker of this host."""
+
+    def __init__(self) -> None:
+        self.filters: dict[str, list[str]] = {}
+        self._broker = MqttBroker(None, lambda message: None, lambda wrong: None)
+        self._broker.greeted = lambda client: self.filters.update({client.login.client: []})
+        self._broker.subscribed = self._subscribed
+        self._broker.listen()
+        self.port, self.go = self._broker.port, self._broker.go
+
+    def _subscribed(self, client: Client, asked: str, options: int) -> None:
+        self.filters[client.login.client].append(asked)
+        client.bring(asked.replace("+", "0" * 16), b"x", {}, 1)
+
+
+class Serving:
+    """A run of the program of a server in this process, and what is wrong with how it ends."""
+
+    def __init__(self, folder: Path, asks: Mapping[int, bytes]) -> None:
+        self._folder, self._asks = folder, asks
+        self.wrong: list[str] = []
+
+    async def until(self, number: Signals) -> str:
+        """Where it listens, or why it does not."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop)
+        listening: asyncio.Future[str] = loop.create_future()
+        with alive("a server"):
+            try:
+                startup = prepare(load(self._folder / "lns.toml"))
+            except ConfigError as mistake:
+                return str(mistake)
+            running = loop.create_task(run(startup, listening.set_result))
+        await asyncio.wait((running, listening), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if not listening.done():
+                await running
+            await asyncio.sleep(1)
+            for port, asked in self._asks.items():
+                self._look(await self._answers(port, asked), f"no answer at {port}")
+            self._look(loop.take_signal(number), f"deaf to {number.name}")
+            await asyncio.wait((running,), timeout=_ENDS_WITHIN_S)
+            self._look(running.done(), "it does not end")
+            for port in self._asks:
+                self._look(not await self._answers(port, b""), f"somebody still at {port}")
+        except ConfigError as mistake:
+            return str(mistake)
+        finally:
+            running.cancel()
+            await asyncio.wait((running,))
+        return listening.result()
+
+    def _look(self, is_right: bool, wrong: str) -> None:
+        if not is_right:
+            self.wrong.append(wrong)
+
+    async def _answers(self, port: int, asked: bytes) -> bool:
+        """Whether somebody is there who says anything, if he is asked."""
+        try:
+            reader, writer = await asyncio.open_connection(HOST_HERE, port)
+        except OSError:
+            return False
+        writer.write(asked)
+        said = await reader.read(1) if asked else b"-"
+        writer.transport.abort()
+        await asyncio.sleep(1)
+        return bool(said)

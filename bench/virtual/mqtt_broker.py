@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from math import inf
 from pathlib import Path
 
+from bench.sockets import LOCALHOST
 from bench.virtual.mqtt_packets import (
     USER_PROPERTY,
     Login,
@@ -317,6 +318,8 @@ class Client:
 class MqttBroker:
     """A broker as clients of one Unix socket meet it: there, away, silent or deaf.
 
+    Without a `path` it is at a `port` of this host, as soon as it listens.
+
     `took` is told every message, once it has come; `wrong` what is against the specification. A
     client that is here twice loses its older connection (3.1.4); what it subscribes to is kept for
     the next one, if it wants that. `greeted` is told how it connects, `resumed` that it goes on
@@ -334,9 +337,10 @@ class MqttBroker:
     """
 
     def __init__(
-        self, path: Path, took: Callable[[Published], None], wrong: Callable[[str], None]
+        self, path: Path | None, took: Callable[[Published], None], wrong: Callable[[str], None]
     ) -> None:
         self.path = path
+        self.port = 0
         self.wrong = wrong
         self.is_mute = self.is_unlimited = False
         self.refusals = self.login_refusals = 0
@@ -368,10 +372,15 @@ class MqttBroker:
         if self._listener is not None:
             return
         self.open_us = self.listens_us = now_us()
-        listener = self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(str(self.path))
-        listener.listen()
+        if self.path is None:
+            listener = socket.create_server((LOCALHOST, self.port))
+            self.port = listener.getsockname()[1]
+        else:
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener.bind(str(self.path))
+            listener.listen()
         listener.setblocking(False)
+        self._listener = listener
         asyncio.get_running_loop().add_reader(listener, self._accept)
 
     def stop(self) -> None:
@@ -386,7 +395,8 @@ class MqttBroker:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
-            os.unlink(self.path)
+            if self.path is not None:
+                os.unlink(self.path)
         self.hang_up()
 
     def hang_up(self) -> None:
@@ -507,6 +517,8 @@ class MqttBroker:
         assert self._listener is not None
         line, _ = self._listener.accept()
         line.setblocking(False)
+        if self.path is None:  # no word waits for the acknowledgement of the one before
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         client = Client(self, line)
         self._clients[client] = ""
         client.listen(listening=not self._is_deaf)

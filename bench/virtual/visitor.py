@@ -16,8 +16,10 @@ from zlib import crc32
 _KEY = base64.b64encode(bytes(16)).decode()
 _ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 OPENED = 101
+HALF_AT_HOME = "0016C001F1FFFFFE"
+"""A station in whose files nobody has written where its network server is."""
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
-_LAST, _MASKED, _TWO_OCTETS, _EIGHT_OCTETS = 0x80, 0x80, 126, 127
+_LAST, _OPCODE, _MASKED, _TWO_OCTETS, _EIGHT_OCTETS = 0x80, 0x0F, 0x80, 126, 127
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 Headers = Sequence[tuple[str, str]]
 
@@ -30,10 +32,11 @@ def request(method: str, path: str, headers: Headers = (), body: bytes = b"") ->
 
 
 def upgrade(path: str, headers: Headers = ()) -> bytes:
-    """The request for a WebSocket."""
+    """The request for a WebSocket, by who could do more than a station."""
     asked = (
         ("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Key", _KEY),
-        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Extensions", "permessage-deflate"),
+        ("Sec-WebSocket-Protocol", "lorawan"),
     )  # fmt: skip
     return request("GET", path, (*asked, *headers))
 
@@ -52,10 +55,10 @@ def frame(content: str | bytes, opcode: int | None = None) -> bytes:
     return head + bytes(4) + octets
 
 
-def in_two(text: str) -> bytes:
+def in_two(text: str) -> tuple[bytes, bytes]:
     """One text in two frames (RFC 6455, 5.4)."""
     head, tail = frame(text[:9]), frame(text[9:], 0)
-    return bytes([head[0] ^ _LAST]) + head[1:] + tail
+    return bytes([head[0] ^ _LAST]) + head[1:], tail
 
 
 def update_info(
@@ -73,6 +76,12 @@ def update_info(
         "keys": [], **more,
     }  # fmt: skip
     return json.dumps(body).encode()
+
+
+def longest_uri(scheme: str) -> str:
+    """The longest URI that there is room for in an answer of CUPS."""
+    head, port = f"{scheme}://", ":6190"
+    return head + "a" * (255 - len(head) - len(port)) + port
 
 
 def post(path: str, body: bytes, headers: Headers = ()) -> bytes:
@@ -110,18 +119,30 @@ class Answer:
         proof = base64.b64encode(digest).decode()
         return self.status == OPENED and self.header("Sec-WebSocket-Accept") == proof
 
+    @property
+    def is_for_stations(self) -> bool:
+        """Whether a station takes each frame: whole, not masked, and without an extension."""
+        agreed = self.header("Sec-WebSocket-Extensions") or self.header("Sec-WebSocket-Protocol")
+        return not agreed and all(
+            head[0] & ~_OPCODE == _LAST and not head[1] & _MASKED for head, _ in self._frames()
+        )
+
     def frames(self) -> Iterator[tuple[int, bytes]]:
         """Opcode and content of each whole message that came over a WebSocket."""
+        for head, content in self._frames():
+            yield head[0] & _OPCODE, content
+
+    def _frames(self) -> Iterator[tuple[bytes, bytes]]:
         left = self.body
         while len(left) > 1:
-            opcode, count, at = left[0] & 0x0F, left[1], 2
+            head, count, at = left[:2], left[1] & ~_MASKED, 2
             if count == _TWO_OCTETS:
                 count, at = struct.unpack_from("!H", left, 2)[0], 4
             elif count == _EIGHT_OCTETS:
                 count, at = struct.unpack_from("!Q", left, 2)[0], 10
             if len(left) < at + count:
                 return
-            yield opcode, left[at : at + count]
+            yield head, left[at : at + count]
             left = left[at + count :]
 
     @property

@@ -43,7 +43,7 @@ class RequestHead:
 
         A station pads the number with leading blanks.
         """
-        length = self.headers.get("content-length", "").strip()
+        length = self.headers.get("content-length", "")
         return int(length) if length.isascii() and length.isdigit() and len(length) < 10 else None
 
 

@@ -9,7 +9,7 @@ a TLS handshake costs 300 kB, and whoever has begun one has shown nothing yet.
 import asyncio
 import socket
 import ssl
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -75,7 +75,6 @@ class Doors:
     def __init__(self, opening_max: int) -> None:
         self._opening_max = opening_max
         self._opening: dict[Visitor, str] = {}
-        self._of_host: dict[str, dict[Visitor, None]] = {}
         self._turn = asyncio.Lock()
         self.arrived = 0
         self.dropped = 0
@@ -88,21 +87,16 @@ class Doors:
     def opened(self, visitor: Visitor) -> None:
         """Somebody connected, or has got as far as a request."""
         self._opening[visitor] = visitor.host
-        self._of_host.setdefault(visitor.host, {})[visitor] = None
         if len(self._opening) > self._opening_max:
-            most = max(self._of_host.values(), key=len)
-            oldest = next(iter(most))
+            ((most, _),) = Counter(self._opening.values()).most_common(1)
+            oldest = next(visitor for visitor, host in self._opening.items() if host == most)
             self.closed(oldest)
             self.dropped += 1
             oldest.drop(TOO_MANY)
 
     def closed(self, visitor: Visitor) -> None:
         """It is a station's connection now, or over."""
-        host = self._opening.pop(visitor, None)
-        if host is not None:
-            del self._of_host[host][visitor]
-            if not self._of_host[host]:
-                del self._of_host[host]
+        self._opening.pop(visitor, None)
 
     async def turn(self) -> None:
         """Wait until it is one's turn: one in each turn of the event loop, in order of arrival.

@@ -63,8 +63,8 @@ MUTANTS = (
     Mutant(
         "the oldest of all goes first",
         "lns/server/web_socket.py",
-        "            most = max(self._of_host.values(), key=len)\n",
-        "            most = self._opening\n",
+        "            ((most, _),) = Counter(self._opening.values()).most_common(1)\n",
+        "            most = next(iter(self._opening.values()))\n",
         noticed_by=TLS,
     ),
     Mutant(

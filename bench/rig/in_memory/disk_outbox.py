@@ -18,7 +18,7 @@ from paho.mqtt import client as paho
 from bench.chance import stream
 from bench.clock import VirtualTimeLoop
 from bench.host.lns_process import alive
-from bench.rig.case_setup import CaseSetup
+from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.in_memory.outbox_file import age, is_held, listed, parts, seize, spare
 from bench.verdict.owner import Found
 from bench.virtual.mqtt_broker import Client, MqttBroker
@@ -86,6 +86,8 @@ class DiskOutbox:
         self.broker.refused, self.broker.crowded = self._refuse, self._crowd
         self.broker.greeted, self.broker.left_by = self._greet, self._lose
         self.broker.turned_away = self._turn_away
+        # One names itself to the broker by its id, and others as somebody wants it.
+        self._client_id = lns if lns == LNS else f"{lns} at the broker"
         self.upstream = {"keep_s": 0}
         """The keys of its `[upstream]` that have another value than usual."""
         self.breaks_after: int | None = None
@@ -133,7 +135,8 @@ class DiskOutbox:
             if self._full is None and self.breaks_after is None:
                 age(self._file, version=self._starts % 3)
         chance = stream(self._setup.seed, self.lns, "broker", str(self._starts))
-        section = UpstreamSection.model_validate({"url": _URL, **self.upstream})
+        name = None if self._client_id == self.lns else self._client_id
+        section = UpstreamSection.model_validate({"url": _URL, "client_id": name, **self.upstream})
         there = replace(broker(_URL), host=str(self.broker.path))
         upstream = mqtt_upstream(
             self.lns, section, there, self._file, self._tell, chance, self._utc_us
@@ -323,7 +326,7 @@ class DiskOutbox:
     def _greet(self, client: Client) -> None:
         """It begins anew each time: what is not acknowledged it has itself."""
         due = Login(
-            self.lns, True, _KEEP_ALIVE_S, packet_bytes_max=_PACKET_BYTES_MAX,
+            self._client_id, True, _KEEP_ALIVE_S, packet_bytes_max=_PACKET_BYTES_MAX,
             user=_USER, password=_PASSWORD,
         )  # fmt: skip
         if client.login != due:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from ssl import TLSVersion
+from typing import Any, cast
 
 from bench.certificates import (
     CLIENT,
@@ -37,7 +38,7 @@ from bench.station.web_socket import (
     station_files,
 )
 from bench.verdict.owner import Found
-from bench.virtual.visitor import Answer
+from bench.virtual.visitor import HALF_AT_HOME, Answer, longest_uri
 from lns.clock import now_us
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui
@@ -87,8 +88,13 @@ def _der(pem: bytes) -> bytes:
 
 @dataclass(slots=True)
 class _Visit(asyncio.Protocol):
+    says: bytes
+    """What goes with the last words of a TLS handshake, if there is one."""
     over: asyncio.Future[None]
     octets: bytearray = field(default_factory=bytearray)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).write(self.says)
 
     def data_received(self, data: bytes) -> None:
         self.octets += data
@@ -242,20 +248,24 @@ class Door:
         loop = asyncio.get_running_loop()
         self._hosts[host] = None
         over: asyncio.Future[None] = loop.create_future()
+        first, *later = says
         began_us = now_us()
-        tls: Any = {} if shows is None else {"ssl": shows.context, "server_hostname": self._host}
+        tls: Any = {}
+        if shows is not None:  # whoever is no station may speak first (RFC 8446, 2)
+            shows.context.maximum_version = TLSVersion.MAXIMUM_SUPPORTED
+            tls = {"ssl": shows.context, "server_hostname": self._host}
         port = self._cups_port if at_cups else self._port
         try:
             transport, visit = await loop.create_connection(
-                lambda: _Visit(over), self._host, port, local_addr=(host, 0), **tls
+                lambda: _Visit(first, over), self._host, port, local_addr=(host, 0), **tls
             )
         except OSError:  # refused in the TLS handshake
             return Answer(b"", now_us() - began_us)
         if not reads:
             transport.pause_reading()
-        for octets in says:
-            transport.write(octets)
+        for octets in later:
             await asyncio.sleep(_APART_US / 1_000_000)
+            transport.write(octets)
         with suppress(TimeoutError):
             async with asyncio.timeout(leaves_after_us / 1_000_000):
                 await over
@@ -338,6 +348,7 @@ class Door:
         for station in self._stations.values():
             self._write_home(station)
         if rules.cups:
+            self._write_half_a_home()
             listen = f"{self._address}:{self._cups_port}"
             settings["cups"] = {"listen": listen, "credentials": "stations"}
         (folder / "devices.toml").write_text("device = []\n", "utf-8")
@@ -360,6 +371,13 @@ class Door:
                 return asked | ({"any_station": True} if "any" in self._rules.shows else {})
             case _:
                 return {}
+
+    def _write_half_a_home(self) -> None:
+        """With nothing about where the network server is, and the longest URI of CUPS."""
+        home, scheme = self.home(Eui(HALF_AT_HOME)), self.cups_uri.partition("://")[0]
+        home.mkdir(parents=True)
+        (home / "cups.uri").write_text(f" {longest_uri(scheme)}\n", "ascii")
+        (home / "tc.trust").write_bytes(any_authority().certificate)
 
     def _write_home(self, station: Eui) -> None:
         shows, authority = self._rules.shows, any_authority()

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
 from fcntl import LOCK_SH, flock
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay, forget_topics
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.mistakes import far_from_utc
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of
@@ -41,6 +43,7 @@ from lns.store.inbox_store import (
 
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
 _GONE, _SILENT, _BEFORE_ALL_US = "one that is gone", "one that is silent", 4_234_567
+_GONE_TOO = "one of no time zone"
 _DECIDED_WITHIN_US = 40_000_000
 _NOBODY = "the bench"
 CRASHES = ("effect", "commit", "ack")
@@ -367,7 +370,8 @@ class MemoryConsumer(Consumer):
     def _oldest_said_us(self) -> int | None:
         """The same, as the consumer reads what producers say of themselves, in three rounds.
 
-        One of them is heard in the first and gone since: it counts for another round, and no more.
+        Two of them, one of which names no time zone, are heard in the first and gone since: they
+        count for another round, and no more.
         Another says nothing, or blanks. Who speaks again means what he said last, and a round in
         which nobody speaks is none.
         """
@@ -384,6 +388,8 @@ class MemoryConsumer(Consumer):
             if number == 0:
                 for digits in (1, 6):  # of a fraction of a second; the last word counts
                     said.hear(topic_of(_GONE), f"{gone_us / 1_000_000:.{digits}f}".encode())
+                with far_from_utc():
+                    said.hear(topic_of(_GONE_TOO), _without_zone(gone_us + 1_000_000))
             said.hear(topic_of(_QUICKER), statement(_QUICKER, self._utc_us(), retry_us))
             for at_us in (oldest_us - 3_000_000, last_us):
                 said.hear(topic_of(_PRODUCER), statement(_PRODUCER, at_us, retry_us))
@@ -567,3 +573,8 @@ class MemoryApplication(Application):
         redis = self._shared.real_redis()
         opened = await redis.inbox(name, consumer, entries_max=room, wire=wire)
         return self._inboxes.setdefault(consumer, opened)
+
+
+def _without_zone(utc_us: int) -> bytes:
+    at = datetime.fromtimestamp(utc_us // 1_000_000, UTC).replace(tzinfo=None)
+    return at.isoformat().encode()

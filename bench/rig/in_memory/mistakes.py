@@ -1,11 +1,16 @@
 """What goes wrong in this process on purpose: in a network server's program, or on its disk?"""
 
+import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from sqlite3 import DatabaseError
+from time import tzset
+from types import MappingProxyType
 from typing import NoReturn
 
+_FAR_EAST = "EAST-09:30"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 SECRET = "geheim"
 """What nobody is told of a mistake: it could be a key."""
 
@@ -29,6 +34,20 @@ def no_file_beyond(octets: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+
+@contextmanager
+def far_from_utc(environment: Mapping[str, str] = _NOTHING) -> Iterator[None]:
+    """This host is where the time of day is another one, and has these variables."""
+    before = {**os.environ}
+    os.environ |= {"TZ": _FAR_EAST, **environment}
+    tzset()
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= before
+        tzset()
 
 
 class BrokenWrites:

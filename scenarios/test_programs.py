@@ -1,0 +1,133 @@
+"""What does the program of a network server do from its start to its end?"""
+
+from signal import SIGINT, SIGTERM
+
+import pytest
+
+from bench.certificates import any_authority
+from bench.virtual.visitor import post, upgrade
+from scenarios.words import FIRST
+
+pytestmark = pytest.mark.requires("virtual time")
+
+LNS = '[lns]\nid = "lns-x"\n'
+HERE = f'{LNS}listen = "127.0.0.1:7090"\n'
+TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
+STATION = "0016C001F1FFFFFF"
+
+
+async def served(rig):
+    """A frame as there are any, at the server of the case."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), FIRST, first="west")
+
+
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+async def test_a_server_serves_until_it_is_told_to_end(rig, number):
+    """At both its doors; and what has happened is in its capture."""
+    await served(rig)
+    cups = '[cups]\nlisten = "127.0.0.1:7190"\ncredentials = "stations"\n'
+    asks = {7090: upgrade("/"), 7190: post("/update", b"")}
+    said = "ws://127.0.0.1:7090/router-info"
+    files = {f"stations/{STATION}/tc.uri": "ws://a:1"}
+    refused = {"kind": "lns.connection", "stage": "refused", "lns": "lns-x"}
+    refused = [
+        {**refused, "cause": "only /router-info is here"},
+        {**refused, "cause": "CUPS: only /update-info is here"},
+    ]
+    for section, run_id in (("", "lns-x"), ('run_id = "night 7"\n', "night 7")):
+        lns_toml = f'{HERE}{cups}[capture]\npath = "a.jsonl"\n{section}'
+        writes = [{**one, "run_id": run_id} for one in refused]
+        await rig.run_server(lns_toml, said, files, asks=asks, ends_by=number, writes=writes)
+
+
+WRITTEN = {
+    "nothing": ("", "", 0),
+    "no numbers": ("x\ny\n", "", 2),
+    "a whole line": ('{"seq":7}\n', "", 8),
+    "a torn line": ('{"seq":7}\n{"seq', "", 9),
+    "two torn lines": ('{"seq":7}\n{"seq\n{', "", 10),
+    "a line without its end": ('{"seq":7}', "", 8),
+    "a long torn line": ("x" * 70_000, "", 1),
+    "much, and a line": ("x\n" * 40_000 + '{"seq":7}\n', "", 8),
+    "the one before": ("", '{"seq":6}\n{"seq":7}\n', 8),
+    "the one before, torn": ("", '{"seq":7}\n{"seq', 9),
+    "both": ('{"seq":7}\n', '{"seq":5}\n', 8),
+}
+
+
+@pytest.mark.parametrize(("there", "older", "seq"), WRITTEN.values(), ids=WRITTEN)
+async def test_a_capture_goes_on_behind_what_is_there(rig, there, older, seq):
+    """Whoever wrote it, and however it has ended."""
+    await served(rig)
+    files = {"a.jsonl": there} | ({"a.jsonl.1": older} if older else {})
+    await rig.run_server(
+        f'{HERE}[capture]\npath = "a.jsonl"\n',
+        "ws://127.0.0.1:7090/router-info",
+        files,
+        asks={7090: upgrade("/")},
+        writes=[{"kind": "lns.connection", "stage": "refused"}],
+        begins_at=seq,
+    )
+
+
+async def test_a_server_says_where_it_listens(rig):
+    """By the address that it has, whatever stations are told."""
+    await served(rig)
+    pair = any_authority().server("127.0.0.1")
+    tls = {"server.crt": pair.certificate, "server.key": pair.key}
+    for lns_toml, files, said in (
+        (HERE, {}, "ws://127.0.0.1:7090"),
+        (f'{LNS}listen = "[::1]:7090"\n', {}, "ws://[::1]:7090"),
+        (f'{HERE}public_uri = "ws://lns.example:443/"\n', {}, "ws://127.0.0.1:7090"),
+        (HERE + TLS, tls, "wss://127.0.0.1:7090"),
+    ):
+        await rig.run_server(lns_toml, f"{said}/router-info", files)
+
+
+async def test_a_server_keeps_what_is_nobody_elses(rig):
+    """Its sessions and what is not acknowledged; where, if nobody says it, its name tells."""
+    await served(rig)
+    said = "ws://127.0.0.1:7090/router-info"
+    store, mqtt = '[store]\nurl = "sqlite://lns.store"\n', '[upstream]\nurl = "mqtt://BROKER"\n'
+    down = ["lorawan/lns-x/+/down"]
+    await rig.run_server(HERE + store, said, keeps=["lns.store"])
+    request = {"kind": "lns.request", "stage": "refused", "lns": "lns-x"}
+    for name, lns_toml, outbox in (
+        ("lns-x", "", "var/lns-x.outbox"),
+        ("night 7", 'client_id = "night 7"\noutbox = "out/box"\n', "out/box"),
+    ):
+        await rig.run_server(
+            f'{HERE}[capture]\npath = "a.jsonl"\n{mqtt}{lns_toml}',
+            said,
+            writes=[request],
+            keeps=[outbox],
+            at_broker={name: [], f"{name}-down": down},
+        )
+
+
+def taken(port):
+    """What is said of an address that somebody has already."""
+    return f"cannot listen on 127.0.0.1:{port}: somebody listens on port {port}"
+
+
+def unwritten(file, why):
+    """What is said of a capture that cannot be written."""
+    return f"5: capture.path: {file}.jsonl cannot be written: {why}"
+
+
+async def test_a_server_that_cannot_begin_says_which_key_is_wrong(rig):
+    """Somebody else has its place, or it can write nowhere."""
+    rig.open_door(cups=True)
+    await served(rig)
+    cups = '[cups]\nlisten = "127.0.0.1:%d"\ncredentials = "homes"\n'
+    files = {"folder.jsonl/x": "", f"homes/{STATION}/tc.uri": ""}
+    for lns_toml, said in (
+        (f'{LNS}listen = "127.0.0.1:6090"', f"3: lns.listen: {taken(6090)}"),
+        (HERE + cups % 6190, f"5: cups.listen: {taken(6190)}"),
+        (HERE + cups % 7090, f"5: cups.listen: {taken(7090)}"),
+        (f'{HERE}[capture]\npath = "lns.toml/a.jsonl"', unwritten("lns.toml/a", "File exists")),
+        (f'{HERE}[capture]\npath = "folder.jsonl"', unwritten("folder", "Is a directory")),
+    ):
+        await rig.run_server(lns_toml, f"lns.toml:{said}", files)
+        await rig.run_server(HERE, "ws://127.0.0.1:7090/router-info")
