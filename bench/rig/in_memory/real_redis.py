@@ -21,8 +21,7 @@ import msgspec
 
 from bench.host.lns_process import valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
-from bench.inspection.kept import Kept
-from bench.inspection.redis_use import (
+from bench.inspection.kept import (
     DATABASE,
     OPENING,
     OTHERS,
@@ -31,6 +30,7 @@ from bench.inspection.redis_use import (
     Conversation,
     Held,
     Insistence,
+    Kept,
     Key,
     Words,
     counters_left,
