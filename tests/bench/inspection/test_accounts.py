@@ -105,13 +105,14 @@ def test_what_cannot_be_sent_is_to_be_refused(
 
 def test_a_request_that_nobody_can_read_is_to_be_refused() -> None:
     books = accounts()
+    refused = event("lns.request", stage="refused", reason="not a downlink: no JSON")
     said(books, asks(wants="unreadable"))
     assert [found.text for found in books.end()] == [
         "unreadable requests: 1 more than were refused"
     ]
-    assert said(books, event("lns.request", stage="refused", reason="no JSON")) == []
+    assert said(books, refused) == []
     assert list(books.end()) == []
-    said(books, event("lns.request", stage="refused", reason="no JSON"))
+    said(books, refused)
     assert [found.text for found in books.end()] == [
         "requests that can be read: 1 refused as unreadable"
     ]
