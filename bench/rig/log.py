@@ -169,9 +169,11 @@ class Log:
     def _look_for_doors(self, lines: Sequence[str]) -> None:
         """Whether the log tells of whoever came, and who left, what the capture tells.
 
-        Only where stations come through one, all is told of, and nobody is killed, who tells
-        nothing more.
+        Only where the program is in this process, stations come through a door, all is told of,
+        and nobody is killed, who tells nothing more.
         """
+        if Item.VIRTUAL_TIME not in self.setup.capabilities:
+            return
         events = self.setup.case.events
         due = Counter(map(_line_of, filter(_is_of_doors, events)))
         killed = any(one["kind"] == "case.lns" and one["event"] == "kill" for one in events)
