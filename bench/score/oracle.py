@@ -436,7 +436,7 @@ FROM worth |> SELECT *, rest.*
          AND max(accepts_join) OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})
          THEN 'only the accept tells whose address it is'
        WHEN unkept AND oracle_answer = 'due' THEN 'the store failed before the answer'
-       WHEN evicted_us <= t_us THEN 'level 1 was full'
+       WHEN evicted_us <= t_us + {RACE_US} THEN 'level 1 was full'
        WHEN is_wanted
          AND outcome.answer IN ('RX1', 'RX2', 'TooLate', 'Suppressed')
          AND oracle_answer NOT IN ('due', 'open') THEN 'the application had something to send'
