@@ -8,6 +8,7 @@ device has agreed on (RX1DROffset, RxDelay, RX2). Source: Basics Station, `dnmsg
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from bench.verdict.owner import Found, Scrutiny
@@ -46,6 +47,8 @@ _GPS_STEP_US = 4_000  # 1/256 s, rounded
 _GPS_AGAIN_US = (1 << 32) * 1_000_000
 _TOLD_WITHIN_US = 100_000
 """How long after the end of a frame its station tells of it at most."""
+_UNDER_WAY_US = 1_000_000
+"""How long a message of the application is under way to a server at most."""
 _QUEUED_FOR_CERTAIN = 16
 _FLOOR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
 _KNOWN = frozenset(
@@ -130,6 +133,8 @@ class KnownDevice:
     """What the CFList of its join accepts is to name, in this order."""
     join_nonces: list[int] = field(default_factory=list)
     wanted: list[Wanted] = field(default_factory=list)
+    wanted_us: float = -inf
+    """When it was wanted last, on rigs where that takes its time to come to the server."""
     status_wanted: bool = False
     loses_no_f_cnt_down: bool = False
     """Whether a server has used each downlink counter for a frame that left."""
@@ -368,6 +373,8 @@ def _content(
     device.delivered += rest.index(sent)
     device.told.append(sent)
     device.handed.append(sent)
+    if check.t_us - device.wanted_us < _UNDER_WAY_US:
+        return  # the last of them may not be there yet
     if len(device.wanted) <= _QUEUED_FOR_CERTAIN and all(len(w.payload) <= 51 for w in rest):
         yield from check.same(
             "FPending", device.wanted[-1] is not rest[rest.index(sent)], frame.bit_4

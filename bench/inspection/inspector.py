@@ -181,6 +181,8 @@ class Inspector:
             payload = bytes.fromhex(event["payload"])
             device.wanted.append(Wanted(event["f_port"], payload, event["confirmed"]))
             self._class_c.wanted_us[device.dev_eui].append(event["t_us"])
+            if self._gateways.rig != "simulated":
+                device.wanted_us = event["t_us"]
 
     def _text(self, event: Event) -> None:
         if event["direction"] == "down":

@@ -171,3 +171,27 @@ def test_a_station_is_configured_once_for_each_version(said: str, again: int) ->
     events = [text(1_000 * n, *texts[word]) for n, word in enumerate(said.split())]
     all_found = Inspector(EU868, "000013", [], {}).inspect(events)
     assert len([one for one in all_found if "one for each version" in one.text]) == again
+
+
+@pytest.mark.parametrize(
+    ("rig", "since_us", "is_wrong"),
+    [("emulated", 2_000, False), ("emulated", 1_000_000, True), ("simulated", 2_000, True)],
+)
+def test_what_may_not_have_come_to_the_server_yet_need_not_be_told_as_pending(
+    rig: str, since_us: int, is_wrong: bool
+) -> None:
+    """Where messages take real time, the second of two may be under way when the first leaves."""
+    asked = {"dev_eui": ALPHA, "wants": "downlink", "f_port": 8, "confirmed": False}
+    pdu = data_frame(Kind.UNCONFIRMED_DOWN, ADDRESS, KEYS, 3, f_port=8, payload=b"on")
+    dnmsg = {**DNMSG, "dC": 2, "pdu": pdu.hex()}
+    for name in ("xtime", "rctx", "RX1DR", "RX1Freq"):
+        del dnmsg[name]
+    events = [
+        event(0, "case.begin", rig=rig),
+        event(1_000, "application.request", **asked, payload=b"on".hex()),
+        event(2_000, "application.request", **asked, payload=b"off".hex()),
+        text(2_000 + since_us, "down", dnmsg),
+    ]
+    device = KnownDevice(ALPHA, bytes(16), [Session(ADDRESS, KEYS, 0, f_cnt_down=2)])
+    all_found = Inspector(EU868, "000013", [device], {WEST: "west"}).inspect(events)
+    assert any("FPending: expected yes" in one.text for one in all_found) is is_wrong
