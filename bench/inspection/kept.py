@@ -1,7 +1,5 @@
 """Does a store keep of a device what its frames and its answers have come to, when a case is over?
 
-And does a server use its Redis as it ought to, by what it says there and by what stays?
-
 A counter that is not kept, or one too many, shows only when a server begins anew: so the store is
 read at the end of each case in which nobody has disturbed servers, store or broker. What it ought
 to hold follows from what passed the taps and from the outcomes, which have been compared already.

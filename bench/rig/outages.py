@@ -1,4 +1,4 @@
-"""What goes wrong with servers and their store, on their disk, and with the wires between them?"""
+"""What goes wrong with servers and their store, and with the wires between them?"""
 
 import asyncio
 import os

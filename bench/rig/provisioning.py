@@ -1,6 +1,4 @@
-"""What are a device and a consumer told before they begin, and who hears a device on the air?
-
-A device as its maker, the network server and the score know it.
+"""One device, as its maker, the network server and the score know it, and who hears it on the air.
 
 No board can be asked for its counters, or not reliably; but every frame that it sends passes the
 taps: `DeviceBook` reads them with its keys.
