@@ -200,7 +200,7 @@ async def test_as_many_stations_as_there_may_be_and_one_more(rig):
     # West and east are here; of more than 256 who have not yet said who they are some would go.
     for first in range(0, _STATIONS_MAX - 2, 200):
         crowd += [
-            rig.begin_knocking(upgrade(path), status=101, leaves=seconds(29))
+            rig.begin_knocking(upgrade(path), status=101, leaves=seconds(60))
             for path in paths[first : min(first + 200, _STATIONS_MAX - 2)]
         ]
         await rig.wait(seconds(1))

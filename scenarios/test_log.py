@@ -234,7 +234,7 @@ async def test_a_mistake_is_logged_with_its_way(rig):
     lost = await rig.alpha.send(confirmed=True)
     rig.expect(lost, LOST, lost="west")
     await served(rig)
-    told = f"WARNING {rig.west.eui}: internal error (reception): Stumbled at outages.py:"
+    told = f"WARNING {rig.west.eui}: internal error (reception): Stumbled at mistakes.py:"
     rig.expect_logged(*here(rig), told)
 
 

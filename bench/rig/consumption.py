@@ -10,10 +10,10 @@ from bench.device.interfaces import Sent
 from bench.host.program import ConsumerDied
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Injected, Named, which
+from bench.rig.consumer_settings import DEFAULTS_US, ConsumerSettings
 from bench.rig.in_memory.application import PUBLISHED, spelled
 from bench.rig.interfaces import Application, Consumer, RigDevice
 from bench.rig.outages import Outages
-from bench.rig.provisioning import DEFAULTS_US, ConsumerSettings
 from bench.rig.stations import ServerSilent
 from bench.verdict.case import is_all_published
 from bench.verdict.owner import not_there

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 from bench.device.interfaces import DeviceSession, Joining, Sent
 from bench.inspection.kept import Kept
 from bench.plan import Item, needs
-from bench.rig.provisioning import ConsumerSettings, Provisioned
+from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.provisioning import Provisioned
 from bench.station import TextLink
 from bench.station.tap import Tap
 from bench.virtual.lorawan.air_interface import Session

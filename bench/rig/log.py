@@ -15,7 +15,7 @@ from types import MappingProxyType
 from bench.capture.reading import Event
 from bench.plan import Item, needs
 from bench.rig.case_setup import CaseSetup
-from bench.rig.outages import SECRET, far_from_utc
+from bench.rig.in_memory.mistakes import SECRET, far_from_utc
 from bench.verdict.owner import Found, Scrutiny
 from lns.__main__ import main
 from lns.clock import now_us, utc_of_this_host

@@ -20,6 +20,7 @@ from bench.rig.in_memory.capture_file import NAME, CaptureFile
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
+from bench.rig.in_memory.mistakes import stumble
 from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
 from bench.rig.interfaces import (
     CaseDevice,
@@ -30,7 +31,6 @@ from bench.rig.interfaces import (
     Wire,
     capabilities_of,
 )
-from bench.rig.outages import stumble
 from bench.rig.provisioning import PAYLOAD, Provisioned
 from bench.rig.rig import Rig
 from bench.rig.virtual_air import MemoryStations, firmware_of

@@ -18,8 +18,8 @@ from bench.host.lns_process import alive
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.mistakes import SECRET
 from bench.rig.log import run_program
-from bench.rig.outages import SECRET
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer

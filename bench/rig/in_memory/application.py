@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from bench.capture import Record
 from bench.rig.in_memory.disk_outbox import DiskOutbox, Took
+from bench.rig.in_memory.mistakes import stumble
 from bench.rig.interfaces import Wire
-from bench.rig.outages import stumble
 from bench.verdict.case import fault_fields
 from bench.virtual.mqtt_broker import MqttBroker
 from lns.clock import now_us

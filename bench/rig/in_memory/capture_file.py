@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.rig.outages import no_file_beyond
+from bench.rig.in_memory.mistakes import no_file_beyond
 from bench.verdict.owner import Found, Scrutiny
 from lns.clock import now_us
 from lns.config import Config

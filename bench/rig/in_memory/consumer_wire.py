@@ -17,10 +17,10 @@ from bench.capture import Record
 from bench.chance import stream
 from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
+from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
 from bench.rig.in_memory.outbox_file import seize
 from bench.rig.interfaces import Wire
-from bench.rig.provisioning import ConsumerSettings
 from bench.verdict.wire import json_of
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published

@@ -19,13 +19,13 @@ from bench.host.program import ConsumerDied
 from bench.inspection import consumer
 from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
+from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay, forget_topics
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.mistakes import far_from_utc
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
-from bench.rig.outages import far_from_utc
-from bench.rig.provisioning import ConsumerSettings
 from bench.verdict.wire import json_of
 from lns.clock import now_us
 from lns.delivery import ConfigurationError

@@ -21,7 +21,8 @@ import msgspec
 
 from bench.host.lns_process import valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
-from bench.inspection.kept import (
+from bench.inspection.kept import Kept
+from bench.inspection.redis_use import (
     DATABASE,
     OPENING,
     OTHERS,
@@ -30,7 +31,6 @@ from bench.inspection.kept import (
     Conversation,
     Held,
     Insistence,
-    Kept,
     Key,
     Words,
     counters_left,

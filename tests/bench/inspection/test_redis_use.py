@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.inspection.kept import (
+from bench.inspection.redis_use import (
     AGAIN_US,
     DATABASE,
     OTHERS,

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from bench import clock
-from bench.inspection.kept import OTHERS
+from bench.inspection.redis_use import OTHERS
 from bench.rig.in_memory.real_redis import RealRedis, exchange, read
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2

@@ -1,0 +1,307 @@
+"""Does a server use its Redis as it ought to: what it says there, and what stays in the end?
+
+Worked out from the requests and replies of each connection (Redis serialization protocol, 2), and
+from the keys that are there: which of them expire, and what belongs together.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from typing import Any
+
+from bench.verdict.owner import told
+
+DATABASE = 3
+USER, PASSWORD = "network server", "a:b/c%41"
+AT_ONCE_MAX = 500
+"""So many commands leave in one round trip."""
+DAY_MS, LEASE_MS = 86_400_000, 30_000
+AGAIN_US = 300_000
+"""How soon a consumer says once more what could not be said."""
+_RUN = (b"EVAL", b"EVALSHA")
+OPENING = (b"AUTH", b"CLIENT", b"SELECT")
+"""What a connection begins with: who it is."""
+OTHERS = {b"lns:{FFFFFFFFFFFFFFFF}:sessions": b"[]", b"inbox:{another}:lives": b"7", b"a": b"1"}
+"""What somebody else has in the same Redis."""
+Words = Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key in the end: `left_ms` until it expires, None: it never does."""
+
+    name: str
+    left_ms: int | None
+    value: Any
+
+    @property
+    def text(self) -> str:
+        return self.value.decode(errors="replace") if isinstance(self.value, bytes) else ""
+
+
+def is_refusal(reply: Any) -> bool:
+    """Whether a reply is an error."""
+    return isinstance(reply, bytes) and reply.startswith(b"-")
+
+
+def _run(words: Words) -> tuple[Words, Words]:
+    """Keys and values of a script that is run; none of any other request."""
+    first = 3 + int(words[2]) if words[0] in _RUN else 0
+    return words[3:first], words[first:]
+
+
+class Conversation:
+    """What one connection has said: who it is, which scripts it has run, and what it waits for."""
+
+    def __init__(self) -> None:
+        self._waits = 0
+        self._user: tuple[str, ...] = ()
+        self._database = 0
+        self._known: set[str] = set()
+
+    def asked(self, requests: Sequence[Words]) -> Iterator[str]:
+        """What is wrong with requests that came at once."""
+        if len(requests) > AT_ONCE_MAX:
+            yield f"expected {AT_ONCE_MAX} commands at once, observed {len(requests)}"
+        for words in requests:
+            if words[0] in OPENING:
+                self._introduced(words)
+                continue
+            if self._waits > 0:
+                yield f"expected the answer is waited for, observed {told(words[0].decode())}"
+            if (*self._user, self._database) != (USER, PASSWORD, DATABASE):
+                yield f"expected user, password and database {DATABASE}, observed others"
+            yield from self._script(words)
+        self._waits += len(requests)
+
+    def answered(self, number: int) -> None:
+        """So many replies have arrived."""
+        self._waits -= number
+
+    def learnt(self, requests: Sequence[Words], replies: Sequence[Any]) -> None:
+        """Scripts were run, or were refused."""
+        for words, reply in zip(requests, replies, strict=True):
+            digest = _digest(words)
+            if not is_refusal(reply):
+                self._known |= {digest} - {""}
+            elif words[0] == b"EVAL" or reply.startswith(b"-NOSCRIPT"):
+                self._known.discard(digest)
+
+    def _introduced(self, words: Words) -> None:
+        if words[0] == b"AUTH":
+            self._user = tuple(word.decode() for word in words[1:])
+        elif words[0] == b"SELECT":
+            self._database = int(words[1])
+
+    def _script(self, words: Words) -> Iterator[str]:
+        digest = _digest(words)
+        if words[0] == b"EVALSHA" and digest not in self._known:
+            yield "expected a script that it has not run yet whole, observed its digest"
+        # Joins are rare, and bring theirs along.
+        if words[0] == b"EVAL" and digest in self._known and not joined(words):
+            yield "expected the digest of a script that it has run, observed all of it"
+
+
+def _digest(words: Words) -> str:
+    if words[0] == b"EVALSHA":
+        return words[1].decode()
+    return sha1(words[1], usedforsecurity=False).hexdigest() if words[0] == b"EVAL" else ""
+
+
+def joined(words: Words) -> bytes:
+    """Of which device a request keeps a join, as its keys begin; b"" for any other request."""
+    first = next(iter(_run(words)[0]), b"")
+    return first.removesuffix(b"dev_nonces") if first.endswith(b":dev_nonces") else b""
+
+
+Held = Mapping[bytes, tuple[bytes | None, int]]
+"""Who holds which place, and for how long yet (ms)."""
+
+
+def is_confirmation(words: Words) -> bool:
+    """Whether a consumer says what it has decided on the places that it holds."""
+    return any(b":confirmed:" in key for key in _run(words)[0])
+
+
+def is_reservation(words: Words) -> bool:
+    """Whether a consumer asks for places."""
+    return any(b":numbers" in key for key in _run(words)[0]) and not is_confirmation(words)
+
+
+def reserved(words: Words, reply: Any, before: Held, held: Held, taken: int) -> Iterator[str]:
+    """A message that nobody else has is granted: all of its places are held then, for a lease.
+
+    So many positions were `taken` before; the next ones are its own.
+    """
+    if reply[3] != taken:
+        yield f"positions: expected those behind {taken}, observed behind {reply[3]}"
+    keys, (token, _, said, *_rest) = _run(words)
+    asked, places = json.loads(said), keys[8:]
+    for (number, name), place in zip(asked["places"], places, strict=True):
+        of, _, table = keys[number - 1].rpartition(b":")
+        if place != (due := b"%b:held:%b:%b" % (of, table, name.encode())):
+            yield f"{due.decode()}: expected asked for, observed {place.decode()}"
+    for is_granted, group in zip(reply[0], asked["groups"], strict=True):
+        names = [places[place - 1] for place in group]
+        if is_granted != all(before[name][0] in (None, token) for name in names):
+            yield f"{names}: expected granted if nobody else has it, observed {is_granted}"
+        for name in names if is_granted else ():
+            holder, left_ms = held[name]
+            if holder != token or not LEASE_MS // 2 <= left_ms <= LEASE_MS:
+                text = name.decode(errors="replace")
+                yield f"{text}: expected held for {LEASE_MS} ms, observed {holder!r}, {left_ms} ms"
+
+
+def positions_taken(words: Words) -> int:
+    """How many positions a reservation takes."""
+    return int(_run(words)[1][3])
+
+
+def released(words: Words, before: Held, after: Held) -> Iterator[str]:
+    """Whoever has decided releases what it holds, and nothing that others do."""
+    token = _run(words)[1][0]
+    for place, (holder, _) in before.items():
+        due = None if holder == token else holder
+        if after[place][0] != due:
+            name = place.decode(errors="replace")
+            yield f"{name}: expected held by {due!r} then, observed {after[place][0]!r}"
+
+
+def preset(words: Words) -> bytes:
+    """Of which device a request lets the sessions begin anew, as its keys begin; b"" for others."""
+    is_one = words[0] == b"SET" and words[1].endswith(b":sessions")
+    return words[1].removesuffix(b"sessions") if is_one else b""
+
+
+def left_of_before(device: bytes, sessions: bytes, keys: Iterable[bytes]) -> Iterator[str]:
+    """Whoever begins anew is no more known by what was claimed and answered before."""
+    begun = {session["dev_addr"] for session in json.loads(sessions)}
+    for key in sorted(keys):
+        kind, _, rest = key.removeprefix(device).decode(errors="replace").partition(":")
+        if kind in ("frame", "f_cnt_down") or (kind == "claim" and rest in begun):
+            yield f"{device.decode()}: expected nothing of before, observed {kind}:{rest}"
+
+
+class Insistence:
+    """How soon a confirmation that failed is said again, by each consumer."""
+
+    def __init__(self) -> None:
+        self._failed_us: dict[str, int] = {}
+
+    def failed(self, consumer: str, now_us: int) -> None:
+        """It was not taken, or nobody was there to take it."""
+        self._failed_us[consumer] = now_us
+
+    def is_over(self, consumer: str) -> None:
+        """It was taken, or nobody is there to say it."""
+        self._failed_us.pop(consumer, None)
+
+    def comes(self, consumer: str, now_us: int) -> Iterator[str]:
+        """A consumer comes, who may have something to say once more."""
+        failed_us = self._failed_us.get(consumer)
+        if failed_us is not None and (waited_us := now_us - failed_us) > AGAIN_US:
+            yield (
+                f"{consumer}: expected a confirmation that failed again within {AGAIN_US} us,"
+                f" observed after {waited_us} us"
+            )
+        if failed_us is not None:
+            self._failed_us[consumer] = now_us
+
+
+def counters_left(sessions: bytes | None, dev_addrs: Iterable[bytes]) -> Iterator[str]:
+    """When a device has joined, only sessions that it has then have downlink counters."""
+    kept = {session["dev_addr"] for session in json.loads(sessions or b"[]")}
+    over = sorted({one.decode() for one in dev_addrs} - kept)
+    if over:
+        yield f"downlink counters after a join: expected none of sessions that are over: {over}"
+    if missing := sorted(kept)[:1] if not over and not set(dev_addrs) else []:
+        yield f"downlink counters after a join: expected one of {missing}, observed none"
+
+
+def in_the_end(
+    keys: Sequence[Key], retention_ms: int, taken: Mapping[str, int], *, is_sure: bool
+) -> Iterator[str]:
+    """What is there and should not be, or should and is not; `is_sure`: nothing was disturbed.
+
+    `taken`: how many positions were, by the key of the numbers of each inbox.
+    """
+    by_name = {key.name: key for key in keys}
+    for name, value in OTHERS.items():
+        other = by_name.pop(name.decode(), None)
+        if other is None or other.value != value:
+            yield f"{name.decode()} of somebody else: expected {value!r}, observed {other}"
+    for key in by_name.values():
+        yield from _expiry(key, retention_ms)
+    yield from _addresses(by_name, is_sure=is_sure)
+    for inbox, number in taken.items():
+        numbers = _pairs(by_name[inbox].value if inbox in by_name else ())
+        if (observed := int(numbers.get(b"position", 0))) != number:
+            yield f"{inbox}: expected {number} positions taken, observed {observed}"
+    for key in by_name.values():
+        if key.name.endswith(":order"):
+            marks = by_name.get(key.name.removesuffix(":order"))
+            yield from _order(key, marks)
+        if is_sure and ":held:" in key.name:
+            yield f"{key.name}: expected nothing reserved in the end, observed {key.text}"
+
+
+_EXPIRES = (
+    (re.compile(r"lns:\{\w+\}:claim:\w+"), DAY_MS),
+    (re.compile(r"inbox:\{.*\}:confirmed:.*"), DAY_MS),
+    (re.compile(r"inbox:\{.*\}:held:.*", re.DOTALL), LEASE_MS),
+)
+_FRAME = re.compile(r"lns:\{\w+\}:frame:\w+:\d+:\w+")
+_STAYS = re.compile(
+    r"lns:\{\w+\}:(sessions|dev_nonces|join_nonce|f_cnt_down)|lns:dev_addr:\w+"
+    r"|inbox:\{.*\}:(numbers|parked|lives|(window|sequence|key)(:order)?)"
+)
+
+
+def _expiry(key: Key, retention_ms: int) -> Iterator[str]:
+    """What is remembered for a time has it, all of what is long but for what the host took."""
+    if _STAYS.fullmatch(key.name):
+        if key.left_ms is not None:
+            yield f"{key.name}: expected it stays, observed {key.left_ms} ms left"
+        return
+    most_ms = next((ms for shape, ms in _EXPIRES if shape.fullmatch(key.name)), None)
+    if _FRAME.fullmatch(key.name):
+        most_ms = retention_ms
+    if most_ms is None:
+        yield f"{key.name}: expected no such key"
+        return
+    least_ms = most_ms // 2 if most_ms == DAY_MS else 1
+    if key.left_ms is None or not least_ms <= key.left_ms <= most_ms:
+        yield f"{key.name}: expected it expires within {most_ms} ms, observed {key.left_ms}"
+
+
+def _addresses(by_name: Mapping[str, Key], *, is_sure: bool) -> Iterator[str]:
+    """Whoever looks for the devices of a DevAddr finds those that a join gave it."""
+    for name, key in by_name.items():
+        found = re.fullmatch(r"lns:\{(\w+)\}:sessions", name)
+        if found is None:
+            continue
+        dev_eui, joined = found[1], f"lns:{{{found[1]}}}:dev_nonces" in by_name
+        kept = {session["dev_addr"] for session in json.loads(key.value)}
+        named = {
+            other.removeprefix("lns:dev_addr:")
+            for other, members in by_name.items()
+            if other.startswith("lns:dev_addr:") and dev_eui.encode() in members.value
+        }
+        if (joined or named) and not kept <= named:
+            yield f"{dev_eui}: expected found by {sorted(kept)}, observed by {sorted(named)}"
+        if is_sure and not named <= kept:
+            yield f"{dev_eui}: expected found by {sorted(kept)} only, observed by {sorted(named)}"
+
+
+def _order(order: Key, marks: Key | None) -> Iterator[str]:
+    """Each mark stands in the order of its table, at its position."""
+    due = {} if marks is None else _pairs(marks.value)
+    positions = {name: mark.split()[1] for name, mark in due.items()}
+    if (observed := _pairs(order.value)) != positions:
+        yield f"{order.name}: expected {positions}, observed {observed}"
+
+
+def _pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
