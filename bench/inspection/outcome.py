@@ -237,10 +237,11 @@ class Claims:
         session, t_us = (downlink["dev_eui"], downlink.get("dev_addr", "")), downlink["t_us"]
         before, since_us = self.used.get(session, (f_cnt_down, t_us))
         self.used[session] = f_cnt_down, t_us
-        left_out = set(range(before + 1, f_cnt_down)) - self.brought[session]
+        between, brought = range(before + 1, f_cnt_down), self.brought[session]
+        left_out = next((one for one in between if one not in brought), None)
         is_sure = self.is_in_order and not self.is_blind and t_us - since_us < _DAY_US
-        if is_sure and left_out:
-            yield check.wrong("f_cnt_down", min(left_out), f_cnt_down)
+        if is_sure and left_out is not None:
+            yield check.wrong("f_cnt_down", left_out, f_cnt_down)
 
     def end(self) -> Iterator[Found]:
         """What nobody has explained since."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
-from bench.inspection.outcome import Decided, forgotten, outcome
+from bench.inspection.outcome import Claims, Decided, forgotten, outcome
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
@@ -124,3 +124,13 @@ def test_a_copy_that_goes_nowhere_waits_for_its_first_one_alone(
     found = [one.text.partition("told: ")[2] for one in decided.compare(copy, 100_000, CHECK)]
     assert [text.removesuffix(" later") for text in found] == told
     assert list(Decided().compare(copy, 100_000, CHECK)) == []
+
+
+def test_a_downlink_counter_that_is_left_out_is_named_however_many_are() -> None:
+    books = Claims(is_in_order=True)
+    claim = {"dev_eui": DEV_EUI, "dev_addr": "26000001", "decision": "Duplicate", "f_cnt_down": 8}
+    assert list(books.tell({**claim, "t_us": 0, "duration_us": 0}, CHECK)) == []
+    sent = {"dev_eui": DEV_EUI, "dev_addr": "26000001", "t_us": 1}
+    assert list(books.in_sequence({**sent, "f_cnt_down": 7}, CHECK)) == []
+    [found] = books.in_sequence({**sent, "f_cnt_down": (1 << 32) - 1}, CHECK)
+    assert (found.expected, found.observed) == ("9", "4294967295")
