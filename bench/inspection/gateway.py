@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection.orders import Orders, Windows
+from bench.inspection.orders import SERVES, Orders, Windows, serving
 from bench.inspection.station_time import APART_US, StationTime
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
@@ -131,10 +131,7 @@ class Gateways:
                 continue
             heard = self.strength(asked["transmission"], station, 0)
             if sent["direction"] == "down" and heard is not None and heard[0] >= _LOUD_DBM:
-                check = Scrutiny(
-                    rule="a station serves", of=f"downlink of {station} on the air",
-                    t_us=sent["t_us"], station=station,
-                )  # fmt: skip
+                check = serving(station, f"downlink of {station} on the air", sent["t_us"])
                 due = f"as the uplink was, which came with {heard[0]} dBm"
                 yield check.wrong("strength", due, "too weak for its device")
 
@@ -145,10 +142,7 @@ class Gateways:
             if sent.get("transmission") == number and sent.get("freq_hz") in plan.heard_hz:
                 modulated = plan.data_rates[sent["dr"]]
                 if isinstance(modulated, Lora) and modulated.bw_hz == _HEARD_BW_HZ:
-                    check = Scrutiny(
-                        rule="a station serves", of=f"{event['receiver']}", t_us=event["t_us"],
-                        station=event["receiver"],
-                    )  # fmt: skip
+                    check = serving(event["receiver"], event["receiver"], event["t_us"])
                     yield check.wrong("channels", f"one on {sent['freq_hz']}", None)
 
     def _lost(self, event: Event, *, is_there: bool = False) -> None:
@@ -179,10 +173,7 @@ class Gateways:
             if msgtype == "router_config":
                 self.time.configured(station, event["t_us"])
             return
-        check = Scrutiny(
-            rule="a station serves", of=f"{msgtype} of {station}", t_us=event["t_us"],
-            station=station,
-        )  # fmt: skip
+        check = serving(station, f"{msgtype} of {station}", event["t_us"])
         if msgtype == "getxtime":
             self._asked[station] -= 1
             if self._asked[station] < 0:
@@ -210,7 +201,8 @@ class Gateways:
             for station in stations if end_us - ended_us > _TOLD_WITHIN_US else ():
                 number = sent["transmission"]
                 was_given = self.strength(number, station, 0) is not None
-                if not was_given or (station, number) in self._told_of | self._lost_by:
+                this = station, number
+                if not was_given or this in self._told_of or this in self._lost_by:
                     continue
                 if not self.orders.is_disturbed(station, ended_us, end_us):
                     yield station, sent
@@ -318,7 +310,7 @@ class Gateways:
 
 def _unsaid(name: str, station: str, t_us: int, what: str) -> Found:
     return Found(
-        owner=Owner.GATEWAY, rule="a station serves", t_us=t_us, station=station,
+        owner=Owner.GATEWAY, rule=SERVES, t_us=t_us, station=station,
         text=f"{name}: {what}: expected one, observed none", expected="one", observed="none",
     )  # fmt: skip
 

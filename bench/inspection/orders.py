@@ -27,7 +27,12 @@ _ON_ITS_WAY_US = 5_000
 """How long a downlink is on its way from a tap to its station at most, in memory."""
 _AGAIN_US = 1_100_000
 """How long a downlink of class C waits for an antenna at most: ten times 100 ms, and 100 ms."""
-_RULE = "a station serves"
+SERVES = "a station serves"
+
+
+def serving(station: str, of: str, t_us: int) -> Scrutiny:
+    """What is looked at of a station that serves."""
+    return Scrutiny(rule=SERVES, of=of, t_us=t_us, station=station)
 
 
 def windows_of(told: Mapping[str, Any], rx1_us: int | None) -> Windows:
@@ -104,9 +109,7 @@ class Orders:
     def on_air(self, event: Event) -> Iterator[Found]:
         """A station sends what it was handed, and when and how that says."""
         station = event["sender"]
-        check = Scrutiny(
-            rule=_RULE, of=f"downlink of {station} on the air", t_us=event["t_us"], station=station
-        )
+        check = serving(station, f"downlink of {station} on the air", event["t_us"])
         order = self._orders.get((station, event["phy"].lower()))
         if order is None:
             yield check.wrong("octets", "some that it was handed", event["phy"])

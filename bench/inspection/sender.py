@@ -242,9 +242,8 @@ class Senders:
         elif event["text"] == "+EVT:TX_DONE" and not sender.was_handed:
             due = sender.nb_trans
         if self.are_known and sender.tries < due:
-            check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=event["t_us"])
-            found = check.wrong("transmissions of its message", due, sender.tries)
-            yield replace(found, owner=Owner.DEVICE)
+            what = "transmissions of its message"
+            yield _wrong_of_device(event, event["t_us"], what, due, sender.tries)
 
     def end(self) -> Iterator[Found]:
         """What is wrong with the frames that have been sent since."""
@@ -263,9 +262,8 @@ class Senders:
         port = heard[1] or heard[2]
         if int(port) == frame.f_port if port else frame.ack:
             if frame == sender.heard:
-                check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=event["t_us"])
-                found = check.wrong("FCntDown", f"more than {frame.f_cnt}", frame.f_cnt)
-                yield replace(found, owner=Owner.DEVICE)
+                due, seen = f"more than {frame.f_cnt}", frame.f_cnt
+                yield _wrong_of_device(event, event["t_us"], "FCntDown", due, seen)
                 return
             sender.handed, sender.to_hear, sender.unheard_max = None, None, 0
             sender.heard = frame
@@ -458,9 +456,13 @@ def _asked_in(frame: DataFrame | None) -> set[Cid]:
 
 def _had_to_hear(due: _OnAir, event: Event, observed: str | None) -> Iterator[Found]:
     if due.ends_us <= event["t_us"]:
-        check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=due.ends_us)
-        found = check.wrong("downlink in its window", "one that it hears", observed)
-        yield replace(found, owner=Owner.DEVICE)
+        what = "downlink in its window"
+        yield _wrong_of_device(event, due.ends_us, what, "one that it hears", observed)
+
+
+def _wrong_of_device(event: Event, t_us: int, what: str, due: object, seen: object) -> Found:
+    check = Scrutiny(rule="uplink", of=f"device {event['dev_eui']}", t_us=t_us)
+    return replace(check.wrong(what, due, seen), owner=Owner.DEVICE)
 
 
 def _agreed(sender: _Sender) -> None:
