@@ -34,6 +34,15 @@ FURTHEST = [
 """In a region the least and the most that a file may say of a device."""
 
 
+async def has_effect_with_room(rig, number):
+    """The application has room again, and the next message is behind all that waited."""
+    await rig.make_room()
+    await rig.wait(seconds(2))
+    last = await rig.inject(rig.alpha, number=number)
+    rig.expect_effects(last)
+    rig.expect_ignored(last, by="sequence", times=0)
+
+
 async def test_what_is_kept_in_a_file_is_what_has_happened(rig):
     """Sessions, counters, repeated answers and DevNonces; and who said nothing is as it was."""
     rig.keep_on_disk()
@@ -411,11 +420,7 @@ async def test_what_a_consumer_cannot_take_stays_with_the_broker(rig):
     await rig.wait(seconds(60))
     await rig.fill_application(5)
     await rig.wait(seconds(10))
-    await rig.make_room()
-    await rig.wait(seconds(2))
-    last = await rig.inject(rig.alpha, number=216)
-    rig.expect_effects(last)
-    rig.expect_ignored(last, by="sequence", times=0)
+    await has_effect_with_room(rig, number=216)
 
 
 @pytest.mark.requires("full application", "unlimited broker")
@@ -429,11 +434,7 @@ async def test_a_consumer_holds_no_more_than_it_may_whatever_it_is_brought(rig):
     for number in range(1, 216):
         await rig.inject(rig.alpha, number=number)
     await rig.wait(seconds(20))
-    await rig.make_room()
-    await rig.wait(seconds(2))
-    last = await rig.inject(rig.alpha, number=216)
-    rig.expect_effects(last)
-    rig.expect_ignored(last, by="sequence", times=0)
+    await has_effect_with_room(rig, number=216)
 
 
 @pytest.mark.requires("user properties", "QoS 0")

@@ -20,6 +20,13 @@ UNKEPT = Table("""
     strategy kind      | unkept
     *        confirmed | NonDuplicate forwarded Suppressed
 """)
+_AWAY = "WARNING the wire to the store is cut; "
+OUTAGE = [
+    f"{_AWAY}nobody can say who owns a frame until it is back",
+    f"{_AWAY}devices are not answered until it is back",
+    "INFO the store of the claims is back",
+    "INFO the store is back",
+]
 TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
 UNREADABLE = json.dumps({"msgtype": "timesync", "txtime": "\u202e\x07" * 200})
 LOST = Table("""
@@ -106,11 +113,7 @@ async def test_an_outage_is_logged_once_and_so_is_its_end(rig):
             rig.expect(uplink, UNKEPT, unkept="west")
         await rig.restore_store()
         await served(rig)
-    away = "WARNING the wire to the store is cut; "
-    told = [f"{away}nobody can say who owns a frame until it is back"]
-    told += [f"{away}devices are not answered until it is back"]
-    told += ["INFO the store of the claims is back", "INFO the store is back"]
-    rig.expect_logged(*here(rig), *told * 2)
+    rig.expect_logged(*here(rig), *OUTAGE * 2)
 
 
 @pytest.mark.fault("store", "slow")
@@ -124,11 +127,7 @@ async def test_an_outage_that_looks_another_way_is_the_same(rig):
         rig.expect(uplink, UNKEPT, unkept="west")
         await rig.restore_store()
     await served(rig)
-    away = "WARNING the wire to the store is cut; "
-    told = [f"{away}nobody can say who owns a frame until it is back"]
-    told += [f"{away}devices are not answered until it is back"]
-    told += ["INFO the store of the claims is back", "INFO the store is back"]
-    rig.expect_logged(*here(rig), *told)
+    rig.expect_logged(*here(rig), *OUTAGE)
 
 
 @pytest.mark.requires("slow application")
