@@ -179,13 +179,9 @@ class Visits:
 
 HOST = "lns.example"
 """The name in the certificate of the server."""
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 HOST_HERE = "127.0.0.1"
 _ENDS_WITHIN_S = 60
-_NOBODY: Mapping[int, bytes] = MappingProxyType({})
-_NO_CLIENTS: Mapping[str, Sequence[str]] = MappingProxyType({})
-_NO_FILES: Mapping[str, str | bytes] = MappingProxyType({})
-_NO_OTHER: Mapping[str, int] = MappingProxyType({})
+_NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
 class Configurations:
@@ -200,11 +196,11 @@ class Configurations:
         self,
         lns_toml: str,
         says: str,
-        files: Mapping[str, str | bytes] = _NO_FILES,
+        files: Mapping[str, str | bytes] = _NONE,
         *,
         key_of: str | None = None,
-        modes: Mapping[str, int] = _NO_OTHER,
-        environment: Mapping[str, str] = _NOTHING,
+        modes: Mapping[str, int] = _NONE,
+        environment: Mapping[str, str] = _NONE,
         certificate: Pair | None = None,
     ) -> None:
         """Let a server read its configuration, and serve nobody.
@@ -243,14 +239,14 @@ class Configurations:
         self,
         lns_toml: str,
         says: str,
-        files: Mapping[str, str | bytes] = _NO_FILES,
+        files: Mapping[str, str | bytes] = _NONE,
         *,
-        asks: Mapping[int, bytes] = _NOBODY,
+        asks: Mapping[int, bytes] = _NONE,
         ends_by: Signals = SIGTERM,
         writes: Sequence[Event] = (),
         begins_at: int = 0,
         keeps: Sequence[str] = (),
-        at_broker: Mapping[str, Sequence[str]] = _NO_CLIENTS,
+        at_broker: Mapping[str, Sequence[str]] = _NONE,
     ) -> None:
         """Let the program of another server serve until it `ends_by` a signal, or cannot begin.
 
