@@ -4,20 +4,25 @@ An asyncio event loop whose clock is a whole number of microseconds and stands s
 can run; then it jumps to the next timer. Timers that are due at the same microsecond run in the
 order in which they were set. Sockets are served whose both ends are in this process, connections
 need none (`bench.sockets`), and what others would give to a thread is done at once: everything that
-happens was scheduled by something that happened before.
+happens was scheduled by something that happened before. What never gives way to others is broken
+off; how long that takes is counted in the time of the processor, which a slow machine does not run
+out of.
 """
 
 import asyncio
 import heapq
 import select
+import signal
 import ssl as tls
+import threading
 from asyncio import BaseEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context
 from functools import partial
 from socket import socket
+from types import FrameType
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from bench.sockets import LOCALHOST, Listener, Network
@@ -50,6 +55,8 @@ _COMPACT_AT = 1000
 TURNS_MAX = 100_000
 """So often tasks may take turns at one moment; who does so more often never ends."""
 _WATCHED = 16
+LOOKS_EACH_S = 2
+"""Of the processor. A turn that is still the same at the next look never ends."""
 
 
 class Deadlock(RuntimeError):
@@ -57,7 +64,10 @@ class Deadlock(RuntimeError):
 
 
 class Livelock(RuntimeError):
-    """Some tasks run again and again, and let no time pass; `files` is where they began."""
+    """Something runs again and again, and lets no time pass.
+
+    `files` is where it is, or where the tasks began that take turns.
+    """
 
     def __init__(self, at_us: int, running: dict[str, str]) -> None:
         super().__init__(f"no time passes at {at_us} us, running: {'; '.join(sorted(running))}")
@@ -72,6 +82,25 @@ def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
     """
     with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(start_us)) as runner:
         return runner.run(coroutine)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__", "").partition(".")[0] in ("bench", "lns")
+
+
+@contextmanager
+def _looking(look: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let it look each few seconds of the processor; a thread of its own cannot be looked at."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, look)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LOOKS_EACH_S, LOOKS_EACH_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 class _Sockets:
@@ -131,6 +160,7 @@ class VirtualTimeLoop(BaseEventLoop):
         self._failure: BaseException | None = None
         self._turns = 0
         self._spinning: dict[str, str] = {}
+        self._looked_at = (start_us, -1)
         self._sockets = _Sockets()
         self._signals: dict[int, Callable[[], object]] = {}
         self._network = Network(self)
@@ -155,7 +185,7 @@ class VirtualTimeLoop(BaseEventLoop):
         asyncio._set_running_loop(self)
         self._running = True
         try:
-            with read_from(self._read_us):
+            with read_from(self._read_us), _looking(self._look):
                 while not self._stopping:
                     self._run_once()
         finally:
@@ -224,6 +254,20 @@ class VirtualTimeLoop(BaseEventLoop):
         if self._turns > TURNS_MAX + _WATCHED:
             self._turns = 0  # they may be cancelled yet
             raise Livelock(self._now_us, self._spinning)
+
+    def _look(self, _: int, frame: FrameType | None) -> None:
+        """Livelock if the turn is the one of the last look; whoever catches it does not go on."""
+        here = self._now_us, self._turns
+        if here != self._looked_at:
+            self._looked_at = here
+            return
+        while frame is not None and not _is_ours(frame):
+            frame = frame.f_back
+        assert frame is not None, "the loop itself is ours"
+        code = frame.f_code
+        where = f"{frame.f_globals['__name__']}, {code.co_qualname} (line {frame.f_lineno})"
+        self._failure = Livelock(self._now_us, {where: code.co_filename})
+        raise self._failure
 
     def _who_waits(self) -> str:
         waiting = sorted(

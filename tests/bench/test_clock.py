@@ -3,11 +3,15 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import process_time
 
 import pytest
 
+from bench import clock
 from bench.clock import Deadlock, Livelock, VirtualTimeLoop, pause, run
 from lns.clock import now_us
+from lns.lorawan import mac_commands
+from lns.lorawan.mac_commands import DevStatusReq, MacCommand
 
 HOUR_S = 3600.0
 
@@ -120,6 +124,39 @@ def test_who_lets_no_time_pass_is_named() -> None:
     with pytest.raises(Livelock, match=r"at 1000000 us, .*spins") as raised:
         run(main())
     assert raised.value.files == [__file__]
+
+
+def test_what_never_gives_way_is_broken_off_where_it_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever lives on an exception, as a server does, does not hide it."""
+    monkeypatch.setattr(clock, "LOOKS_EACH_S", 0.05)
+    never: Iterator[MacCommand] = (DevStatusReq() for one in iter(int, 1) if one)
+
+    async def main() -> None:
+        await asyncio.sleep(1)
+        with suppress(Exception):
+            mac_commands.encode(never)
+        await asyncio.sleep(1)
+
+    with pytest.raises(
+        Livelock, match=r"at 1000000 us, running: lns.lorawan.mac_commands, encode\b"
+    ) as raised:
+        run(main())
+    assert raised.value.files == [mac_commands.__file__]
+
+
+def test_what_takes_long_in_many_turns_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "LOOKS_EACH_S", 0.05)
+
+    async def main() -> None:
+        for _ in range(30):
+            began = process_time()
+            while process_time() - began < 0.01:
+                pass
+            await asyncio.sleep(0.001)
+
+    run(main())
 
 
 def test_a_cancelled_timer_does_not_hide_a_deadlock() -> None:
