@@ -299,7 +299,7 @@ async def test_a_certificate_that_no_station_takes_is_named(rig, kind):
     # Where there is no other name stations take the common one.
     pair = authority.issue(names, usages=[SERVER]) if kind == "common" else authority.server(*names)
     says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
-    for name in (right, *wrong):
+    for name in (right, right.upper(), *wrong):
         lns_toml = f'[lns]\nid = "lns-a"\npublic_uri = "wss://{name}:443"\n{TLS}'
         await rig.check_configuration(lns_toml, says, certificate=pair)
     it_has = ", ".join(names)

@@ -71,6 +71,21 @@ async def test_a_capture_goes_on_behind_what_is_there(rig, there, older, seq):
     )
 
 
+@pytest.mark.parametrize(("octets", "turns_at"), [(1 << 19, 1), ((1 << 19) - 1, 2)])
+async def test_a_capture_that_is_full_goes_on_in_a_new_file(rig, octets, turns_at):
+    """As soon as it has half of what there may be, whoever wrote that."""
+    await served(rig)
+    await rig.run_server(
+        f'{HERE}[capture]\npath = "a.jsonl"\nsize_max_mib = 1\n',
+        "ws://127.0.0.1:7090/router-info",
+        {"a.jsonl": "x" * (octets - 1) + "\n"},
+        asks={7090: upgrade("/")},
+        writes=[{"kind": "lns.connection", "stage": "refused"}],
+        begins_at=1,
+        turns_at=turns_at,
+    )
+
+
 async def test_a_server_says_where_it_listens(rig):
     """By the address that it has, whatever stations are told."""
     await served(rig)

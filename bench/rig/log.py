@@ -27,7 +27,7 @@ _OF_DOORS = re.compile(r"[A-Z]+ \S+: (CUPS: )?(refused: |connected from|disconne
 LINES_MAX = 60
 """So many lines of a kind are logged in a minute."""
 _LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z [A-Z]+ \S")
-_MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!lns-a, )")
+_MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!\S+, [A-Z]+\d{3}\b)")
 _MINUTE = timedelta(minutes=1)
 _SHOWN = 30
 """As much of what is as it should be stands before what is not."""

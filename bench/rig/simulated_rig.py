@@ -382,7 +382,7 @@ class MemoryServer(NetworkServer):
         """Sessions and claims in a real Redis, if this case has one."""
         if self._setup.on_redis:
             redis = self._store.real_redis()
-            devices = [device.dev_eui for device in self._provisioned]
+            devices = [device.record for device in self._provisioned]
             wire = self._to_store
             with alive(self.lns):
                 self._far = await redis.open(self.lns, devices, wire, self._opened)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -15,16 +16,17 @@ from bench.capture.reading import Event
 from bench.certificates import Pair, any_authority, write_server_files, write_station_files
 from bench.clock import VirtualTimeLoop
 from bench.host.lns_process import alive
+from bench.inspection import configuration
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.mistakes import SECRET
+from bench.rig.in_memory.mistakes import SECRET, far_from_utc
 from bench.rig.log import run_program
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
-from lns.config import ConfigError, load
+from lns.config import ConfigError, load, load_tokens
 from lns.running import run
 from lns.startup import prepare
 
@@ -214,6 +216,11 @@ class Configurations:
         """
         await self.setup.begin()
         folder = new_folder("configuration")
+        about = " ".join(
+            text.rstrip().rpartition("\n")[2]
+            for text in (lns_toml, *files.values())
+            if isinstance(text, str)
+        )
         try:
             write_server_files(folder, any_authority(), HOST)
             if certificate is not None:
@@ -223,15 +230,12 @@ class Configurations:
                 write_station_files(home, "tc", f"wss://{HOST}:1", trust=trust, token=SECRET)
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, modes)
             said = run_program("--check", str(folder / "lns.toml"), environment=environment)
+            with far_from_utc(environment):
+                misread = [*_misread(folder, about)] if said.status == 0 else []
         finally:
             rmtree(folder, ignore_errors=True)
-        about = " ".join(
-            text.rstrip().rpartition("\n")[2]
-            for text in (lns_toml, *files.values())
-            if isinstance(text, str)
-        )
         check = Scrutiny(rule="configuration", of=f"what is said of {about}", t_us=now_us())
-        for found in said.wrong(says, check, folder):
+        for found in [*said.wrong(says, check, folder), *misread]:
             self.setup.case.find(found)
 
     @needs(Item.VIRTUAL_TIME)
@@ -245,6 +249,7 @@ class Configurations:
         ends_by: Signals = SIGTERM,
         writes: Sequence[Event] = (),
         begins_at: int = 0,
+        turns_at: int | None = None,
         keeps: Sequence[str] = (),
         at_broker: Mapping[str, Sequence[str]] = _NONE,
     ) -> None:
@@ -253,10 +258,11 @@ class Configurations:
         And once more, with what it has kept. `says` is where it listens, or the mistake. Meanwhile
         somebody `asks` at these ports, and is answered; when it has ended nobody listens there.
         Each time it `writes` these events into its capture, "a.jsonl", and nothing else; the first
-        line has the number `begins_at`, behind those that are there already. Files that
-        it `keeps` are there in the end, and nobody else's. `at_broker`, which is what `BROKER` in
-        `lns_toml` stands for, are clients with these names, each with what it has subscribed to,
-        and is brought something that nobody can read.
+        line has the number `begins_at`, behind those that are there already; as that of `turns_at`
+        it tells that it goes on in a new file. Files that it `keeps` are there in the end, and
+        nobody else's. `at_broker`, which is what `BROKER` in `lns_toml` stands for, are clients
+        with these names, each with what it has subscribed to, and is brought something that nobody
+        can read.
         """
         await self.setup.begin()
         folder = new_folder("server")
@@ -275,7 +281,10 @@ class Configurations:
                 mode = (folder / name).stat().st_mode & 0o777 if (folder / name).exists() else 0
                 found += check.same(f"mode of {name}", "600", f"{mode:o}")
             found += [one for what in serving.wrong for one in check.same(what, "none", "one")]
-            found += _written(folder / "a.jsonl", files, begins_at, [*writes, *writes], check)
+            due = [*writes, *writes]
+            if turns_at is not None:
+                due.insert(turns_at - begins_at, {"kind": "lns.turned", "file": "a.jsonl.1"})
+            found += _written(folder / "a.jsonl", files, begins_at, turns_at, due, check)
         finally:
             rmtree(folder, ignore_errors=True)
         for one in found:
@@ -297,6 +306,29 @@ class Configurations:
             self.setup.case.find(one)
 
 
+def _misread(folder: Path, about: str) -> Iterator[Found]:
+    """What a server has taken another way than it stands in its files."""
+
+    def meant(written: str) -> str:
+        kind, _, where = written.partition(":")
+        kept = {"env": lambda: os.environ[where], "file": lambda: (folder / where).read_text()}
+        return kept.get(kind, lambda: written)().strip()
+
+    check = Scrutiny(rule="configuration", of=f"what is made of {about}", t_us=now_us())
+    try:
+        config = load(folder / "lns.toml")
+    except ConfigError as mistake:
+        yield check.wrong("mistake", "none", mistake)
+        return
+    settings = config.settings
+    yield from configuration.settings(settings, (folder / "lns.toml").read_text(), check)
+    devices_toml = (folder / settings.lns.devices).read_text()
+    yield from configuration.devices(config.devices, devices_toml, meant, check)
+    if settings.tls is not None and settings.tls.tokens is not None:
+        file = folder / settings.tls.tokens
+        yield from configuration.tokens(load_tokens(file), file.read_text(), meant, check)
+
+
 def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, int]) -> None:
     for name, content in files.items():
         file = folder / name
@@ -309,11 +341,17 @@ def _written(
     capture: Path,
     before: Mapping[str, str | bytes],
     begins_at: int,
+    turns_at: int | None,
     due: Sequence[Event],
     check: Scrutiny,
 ) -> Iterator[Found]:
+    there = len(before.get(capture.name, "").splitlines())
     lines = capture.read_text().splitlines() if capture.exists() else []
-    lines = lines[len(before.get(capture.name, "").splitlines()) :]
+    if turns_at is not None:
+        older = capture.with_name(f"{capture.name}.1").read_text().splitlines()
+        yield from check.same("lines of the older one", there + turns_at - begins_at, len(older))
+        lines = older + lines
+    lines = lines[there:]
     yield from check.same("lines of the capture", len(due), len(lines))
     for seq, (expected, line) in enumerate(zip(due, lines, strict=False), begins_at):
         written = json.loads(line)
