@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
 from shutil import rmtree
 from signal import SIGTERM, Signals
 from types import MappingProxyType
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from bench.capture.reading import Event
 from bench.certificates import Pair, any_authority, write_server_files, write_station_files
@@ -21,7 +23,7 @@ from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.mistakes import SECRET, far_from_utc
-from bench.rig.log import run_program
+from bench.rig.log import listened, run_program
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
@@ -183,6 +185,7 @@ HOST = "lns.example"
 """The name in the certificate of the server."""
 HOST_HERE = "127.0.0.1"
 _ENDS_WITHIN_S = 60
+_ENDS = "INFO stopping"
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -384,6 +387,13 @@ class Serving:
 
     async def until(self, number: Signals) -> str:
         """Where it listens, or why it does not."""
+        with listened() as lines:
+            said = await self._ended_by(number)
+        due = [_ENDS] if urlsplit(said).netloc else []
+        self._look([line for line in lines if line == _ENDS] == due, "a word of its end")
+        return said
+
+    async def _ended_by(self, number: Signals) -> str:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)
         listening: asyncio.Future[str] = loop.create_future()
@@ -398,6 +408,8 @@ class Serving:
             if not listening.done():
                 await running
             await asyncio.sleep(1)
+            files, most = getrlimit(RLIMIT_NOFILE)
+            self._look(files == most, "fewer files than it may have")
             for port, asked in self._asks.items():
                 self._look(await self._answers(port, asked), f"no answer at {port}")
             self._look(loop.take_signal(number), f"deaf to {number.name}")

@@ -112,7 +112,9 @@ class CaptureFile:
         if due["t_us"] is None:
             due["t_us"] = line.get("t_us")
         for name in dict.fromkeys((*_HEAD, *due, *line)):
-            yield from self._check.same(f"line {due['seq']}: {name}", due.get(name), line.get(name))
+            # What is absent is left out.
+            values = due.get(name, "left out"), line.get(name, "left out")
+            yield from self._check.same(f"line {due['seq']}: {name}", *values)
 
     def _expect(self, kind: str, fields: Mapping[str, object]) -> None:
         self._due.append(self._line(kind, fields))

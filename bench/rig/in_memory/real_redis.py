@@ -53,7 +53,7 @@ from lns.config import Config, LnsFile
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
-from lns.startup import CLAIMS, STORES
+from lns.startup import prepare
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.redis import RedisStore, dev_nonces_of, sessions_of
 from lns.store.redis_claims import RedisClaims
@@ -386,8 +386,9 @@ class RealRedis:
         retention = {"retention_s": self._retention_us // 1_000_000}
         written = {"lns": {"id": lns}, "store": {"url": url}, "dedup": retention}
         config = Config(Path("lns.toml"), LnsFile.model_validate(written), tuple(devices))
-        store = await stack.enter_async_context(STORES["redis"](config)())
-        claims = await stack.enter_async_context(CLAIMS["redis"](config)())
+        startup = prepare(config)
+        store = await stack.enter_async_context(startup.open_store())
+        claims = await stack.enter_async_context(startup.open_claims())
         assert isinstance(store, RedisStore) and isinstance(claims, RedisClaims)
         return store, claims
 
