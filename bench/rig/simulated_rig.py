@@ -156,8 +156,9 @@ class MemoryDevices(Devices):
 class StoreWire(Wire):
     """The wire of one network server; whole, slow or cut.
 
-    A server waits for an answer as long as it would for that of a Redis, for a claim less than for
-    anything else: what arrives later is lost, although it was done.
+    What a server asks is as long under way as the answer. For that it waits as long as it would for
+    that of a Redis, for a claim less than for anything else: what arrives later is lost, although
+    it was done.
     """
 
     def __init__(self, lns: str, record: Record) -> None:
@@ -178,9 +179,13 @@ class StoreWire(Wire):
             stumble(self.mistakes, "store")
         if self.is_cut:
             raise StoreUnavailable("the wire to the store is cut")
-        answer, delay_us = await work(), self.delay_us
+        delay_us = self.delay_us
+        each_way_s = min(delay_us, patience_us) / 2_000_000
         if delay_us:
-            await asyncio.sleep(min(delay_us, patience_us) / 1_000_000)
+            await asyncio.sleep(each_way_s)
+        answer = await work()
+        if delay_us:
+            await asyncio.sleep(each_way_s)
         if delay_us >= patience_us:
             raise StoreUnavailable(f"the store does not answer within {patience_us} us")
         return answer

@@ -1,8 +1,10 @@
 """What is told to who comes to a network server: at its door, or with files for it to read?"""
 
 import asyncio
+import gc
 import json
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
@@ -28,6 +30,7 @@ from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
+from lns.complaints import place_of
 from lns.config import ConfigError, load, load_tokens
 from lns.running import run
 from lns.startup import prepare
@@ -270,15 +273,14 @@ class Configurations:
         await self.setup.begin()
         folder = new_folder("server")
         check = Scrutiny(rule="program", of=f"a server with {lns_toml!r}", t_us=now_us())
+        broker = Clients()
         try:
-            broker = Clients()
             lns_toml = lns_toml.replace("BROKER", f"{HOST_HERE}:{broker.port}")
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, {})
             serving, found = Serving(folder, asks), list[Found]()
             for _ in range(2):
                 said = await serving.until(ends_by)
                 found += check.same("says", says, said.replace(f"{folder}/", ""))
-            broker.go()
             found += check.same("at the broker", {**at_broker}, broker.filters)
             for name in keeps:
                 mode = (folder / name).stat().st_mode & 0o777 if (folder / name).exists() else 0
@@ -289,6 +291,7 @@ class Configurations:
                 due.insert(turns_at - begins_at, {"kind": "lns.turned", "file": "a.jsonl.1"})
             found += _written(folder / "a.jsonl", files, begins_at, turns_at, due, check)
         finally:
+            broker.go()
             rmtree(folder, ignore_errors=True)
         for one in found:
             self.setup.case.find(one)
@@ -351,7 +354,8 @@ def _written(
     there = len(before.get(capture.name, "").splitlines())
     lines = capture.read_text().splitlines() if capture.exists() else []
     if turns_at is not None:
-        older = capture.with_name(f"{capture.name}.1").read_text().splitlines()
+        file = capture.with_name(f"{capture.name}.1")
+        older = file.read_text().splitlines() if file.exists() else []
         yield from check.same("lines of the older one", there + turns_at - begins_at, len(older))
         lines = older + lines
     lines = lines[there:]
@@ -387,8 +391,11 @@ class Serving:
 
     async def until(self, number: Signals) -> str:
         """Where it listens, or why it does not."""
-        with listened() as lines:
+        with listened() as lines, warnings.catch_warnings(record=True) as left_open:
+            warnings.simplefilter("always")
             said = await self._ended_by(number)
+            gc.collect(1)
+        self._look(not left_open, "something is left open")
         due = [_ENDS] if urlsplit(said).netloc else []
         self._look([line for line in lines if line == _ENDS] == due, "a word of its end")
         return said
@@ -419,6 +426,8 @@ class Serving:
                 self._look(not await self._answers(port, b""), f"somebody still at {port}")
         except ConfigError as mistake:
             return str(mistake)
+        except Exception as error:  # nothing that a server meets may end it so
+            return place_of(error)
         finally:
             running.cancel()
             await asyncio.wait((running,))
