@@ -136,6 +136,7 @@ KEYS = [
     (EVERY_KEY, taken(region="AS923-1", stations="1 listed")),
     (f"{LNS}region = [\n\n\n", "lns.toml:5: not TOML: "),
     (f'{LNS}devices = "."', "lns.toml:3: lns.devices: there is no file "),
+    (f'{LNS}[capture]\npath = "a.jsonl"', taken()),
     (f'{LNS}[capture]\npath = "jsonl"', "lns.toml:4: capture.path: the name of a capture ends in"),
     (f'{LNS}[capture]\npath = "a.json"', "lns.toml:4: capture.path: the name of a capture ends in"),
     (f'{LNS}[capture]\npath = "a.jsonl"\nsize_max_mib = 0', "lns.toml:5: capture.size_max_mib: "),
