@@ -218,7 +218,8 @@ class Configurations:
         station there are credentials in `stations`; `modes` are those of files that others may
         read or write, `environment` has variables, `certificate` is another one of the server.
         `says` has a line for each mistake as far as it matters, or what is said of a configuration
-        without one. No line has `SECRET` in it.
+        without one, which has to be taken for what stands in its files. No line has `SECRET` in
+        it.
         """
         await self.setup.begin()
         folder = new_folder("configuration")
