@@ -109,7 +109,7 @@ async def test_discovery_names_the_way(rig):
         rig.expect_said("error", None, answer.get("error"))
         rig.expect_said("proof", True, told.is_web_socket)
     for short in ID6:
-        head, gap, tail = short.partition("::")
+        head, _, tail = short.partition("::")
         front, back = ([one for one in part.split(":") if one] for part in (head, tail))
         groups = front + ["0"] * (4 - len(front) - len(back)) + back
         router = "".join(group.zfill(4) for group in groups).upper()

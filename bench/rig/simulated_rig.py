@@ -16,7 +16,7 @@ from bench.device.interfaces import Joining, Sent
 from bench.host.lns_process import alive, device_tables
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
-from bench.rig.in_memory.capture_file import NAME, CaptureFile
+from bench.rig.in_memory.capture_file import NAME, CaptureFile, left_out
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
@@ -295,6 +295,7 @@ class MemoryServer(NetworkServer):
         self._store = store
         self._outboxes = outboxes
         self._mistakes: list[str] = []
+        self._kinds: set[str] = set()
         self._to_store = StoreWire(lns, setup.record)
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = 0
@@ -480,6 +481,10 @@ class MemoryServer(NetworkServer):
         if event.kind in self._mistakes:
             stumble(self._mistakes, event.kind)
         self._setup.record(self.lns, event.kind, as_fields(event))
+        if event.kind not in self._kinds:
+            self._kinds.add(event.kind)
+            for found in left_out(event, self.lns):
+                self._setup.case.find(found)
         if self._capture is not None:
             self._capture.record(event)
 
