@@ -482,7 +482,11 @@ async def test_blanks_around_a_secret_are_none_of_it(rig, around):
 
 SHOWN = [
     (f'{STATION} = "geheim"\n0016c001f1500001 = "x"', "tokens.toml:2: 0016c001f1500001: this sta"),
-    ('west = "geheim"', "tokens.toml:1: west: an EUI is text: 16 hex digits"),
+    (
+        f'west = "geheim"\n{STATION} = 7',
+        "tokens.toml:1: west: an EUI is text: 16 hex digits\n"
+        f"tokens.toml:2: {STATION}: {TOKEN_WANTED}",
+    ),
     *((f"{STATION} = {one}", f"tokens.toml:1: {STATION}: {TOKEN_WANTED}")
       for one in ('""', "7", '"geheim\\n1"', '"file:empty.key"')),
     (f'{STATION} = "env:NO_SUCH"', f"tokens.toml:1: {STATION}: the environment has no variable NO"),
@@ -517,7 +521,13 @@ GUARDED = [
 ]  # fmt: skip
 ODD = [
     ({}, "lns.toml:5: cups.credentials: there is no folder stations"),
-    ({"stations/west/tc.uri": ""}, "lns.toml:5: cups.credentials: stations/west: not an EUI"),
+    *(
+        (
+            {f"stations/{name}/tc.uri": ""},
+            f"lns.toml:5: cups.credentials: stations/{name}: not an EUI",
+        )
+        for name in ("west", "west.old")
+    ),
     (
         {f"stations/{STATION}/tc.uri": "ws://a:1/"},
         f"lns.toml:5: cups.credentials: stations/{STATION}: tc: a station takes no path here, not",

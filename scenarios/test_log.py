@@ -283,6 +283,7 @@ async def test_the_outbox_that_nobody_has_named_is_looked_at(rig):
     await served(rig)
     says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
     file = "var/lns-a.outbox"
+    await rig.check_configuration('[lns]\nid = "lns-a"', says, {f"{file}/x": ""})  # a folder
     await rig.check_configuration('[lns]\nid = "lns-a"', says, {file: ""}, modes={file: 0o644})
     told = f"WARNING the outbox file {file} can be read by others (mode 644): chmod 600 {file}"
     rig.expect_logged(*here(rig), told)
