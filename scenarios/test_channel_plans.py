@@ -119,9 +119,11 @@ async def test_every_channel_of_us915_has_its_rx1(rig):
         rig.expect(frame, FIRST, first="west")
 
 
-async def test_an_accept_may_name_fewer_channels_than_five(rig):
+@pytest.mark.parametrize(("name", "began_hz"), [("EU868", 867_000_000), ("AS923-1", 923_500_000)])
+async def test_an_accept_may_name_fewer_channels_than_five(rig, name, began_hz):
     """The rest of its CFList is 0; LinkADRReq names those that it has named, and no others."""
-    more_hz = (867_500_000, 867_100_000, 867_700_000, 867_300_000)  # in no order of their own
+    rig.in_region(name)
+    more_hz = [began_hz + more for more in (500_000, 100_000, 700_000, 300_000)]  # in no order
     facts = {"activation": "otaa", "nb_trans": 2}
     devices = [
         rig.provision(f"device-{n}", more_channels_hz=more_hz[:n], **facts) for n in range(1, 5)

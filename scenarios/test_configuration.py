@@ -39,7 +39,7 @@ dev_eui = "70b3:d57e:d000:0002"
 activation = "abp"
 dev_addr = "01ABCDEF"
 nwk_s_key = "{KEY}"
-app_s_key = "{KEY}"
+app_s_key = "{KEY[::-1]}"
 """
 STATION = "0016C001F1500001"
 HTTPS = '[cups]\nlisten = "192.0.2.1:443"\ncredentials = "stations"\n'
@@ -66,6 +66,30 @@ def uri_of(length):
     return f"ws://{'a' * (length - len('ws://:443/router/') - len(STATION))}:443"
 
 
+EVERY_KEY = f"""{LNS}region = "AS923-1"
+net_id = "00001A"
+listen = "127.0.0.1:7090"
+public_uri = "ws://lns.example:7443"
+stations = ["{STATION}"]
+[dedup]
+retention_s = 86_400
+entries_max = 7
+[store]
+url = "sqlite://lns.store"
+on_outage = "closed"
+[upstream]
+url = "mqtts://broker.example"
+outbox = "lns.outbox"
+ca = "stations-ca.crt"
+messages_max = 1
+client_id = "somebody"
+keep_s = 0
+retry_max_s = 1
+[capture]
+path = "a.jsonl"
+run_id = "night 7"
+size_max_mib = 1
+"""
 KEYS = [
     ("[lns]", "lns.toml:1: lns.id: is missing"),
     ('[lns]\nid = "a b"', "lns.toml:2: lns.id: String should match pattern"),
@@ -74,6 +98,9 @@ KEYS = [
     (f'{LNS}a = "', "lns.toml:3: not TOML: "),
     (f"{LNS}x\nregion = 1", "lns.toml:3: not TOML: Expected '='"),
     (f"{LNS}regoin = 1", "lns.toml:3: lns.regoin: unknown key; did you mean 'region'?"),
+    (f"{LNS}publ = 1", "lns.toml:3: lns.publ: unknown key; did you mean 'public_uri'?"),
+    (f"{LNS}uri = 1", "lns.toml:3: lns.uri: unknown key; known here: devices, id, listen, net_id,"),
+    (f"{LNS}  [dedup]\n  retention_s = 0", "lns.toml:4: dedup.retention_s: Input should be great"),
     (
         f"{LNS}zzz = 1",
         "lns.toml:3: lns.zzz: unknown key; known here: devices, id, listen, net_id, public_uri,",
@@ -105,6 +132,12 @@ KEYS = [
     (f"{LNS}[dedup]\nretention_s = 86_401", "lns.toml:4: dedup.retention_s: Input should be less"),
     (f"{LNS}[dedup]\nentries_max = 0", "lns.toml:4: dedup.entries_max: Input should be greater"),
     (f"{LNS}[dedup]\nretention_s = 1\nentries_max = 1", taken()),
+    ('[lns]\nid = "L_n.s-0"', taken().replace("lns-a", "L_n.s-0")),
+    (EVERY_KEY, taken(region="AS923-1", stations="1 listed")),
+    (f"{LNS}region = [\n\n\n", "lns.toml:5: not TOML: "),
+    (f'{LNS}devices = "."', "lns.toml:3: lns.devices: there is no file "),
+    (f'{LNS}[capture]\npath = "a.jsonl"', taken()),
+    (f'{LNS}[capture]\npath = "jsonl"', "lns.toml:4: capture.path: the name of a capture ends in"),
     (f'{LNS}[capture]\npath = "a.json"', "lns.toml:4: capture.path: the name of a capture ends in"),
     (f'{LNS}[capture]\npath = "a.jsonl"\nsize_max_mib = 0', "lns.toml:5: capture.size_max_mib: "),
     (f"{LNS}[capture]\nsize_max_mib = 1", "lns.toml:3: capture.path: is missing"),
@@ -192,6 +225,7 @@ FAR = [
     *((f'{LNS}[store]\nurl = "{one}"', f"lns.toml:4: store.url: {said}") for one, said in (
         ("etcd://geheim@a", f"etcd:// is not served; {STORES}"),
         ("geheim", f"is no URL; {STORES}"),
+        ("memory", f"is no URL; {STORES}"),
         ("sqlite://", "names no file; it is sqlite://PATH"),
         ("redis://:geheim@a/first", "the URL of a Redis server ends with a database, a number"),
         ("redis://a,b", "a redis:// URL names one host; which of several is the master"),
@@ -283,6 +317,13 @@ SHAPES = [
     ),
     (OTAA.replace(KEY, "file:app.key"), f"{taken(1)}\n  alpha  70B3D57ED0000001  otaa  None"),
     (OTAA.replace('"70B3D57ED0000001"', "7"), "devices.toml:3: device[0].dev_eui: an EUI is text"),
+    (ABP.replace('"01ABCDEF"', "7"), "devices.toml:5: device[0].dev_addr: a DevAddr is text: 8 "),
+    (OTAA.replace(KEY, "file:odd.key"), "devices.toml:6: device[0].app_key: cannot read the key f"),
+    (
+        'device = [{name = "alpha"}]',
+        "devices.toml:1: device[0].dev_eui: is missing\n"
+        "devices.toml:1: device[0].activation: is missing",
+    ),
     (OTAA.replace("D0000000", "geheim"), "devices.toml:5: device[0].join_eui: an EUI is text: 16"),
     (
         ABP.replace("01A", "1A"),
@@ -306,6 +347,10 @@ SHAPES = [
         OTAA + OTAA,
         "devices.toml:8: device[1].name: belongs to another device already; give each its own\n"
         "devices.toml:9: device[1].dev_eui: belongs to another device already; give each its own",
+    ),
+    (
+        OTAA + ABP + OTAA.replace("01", "03"),
+        "devices.toml:15: device[2].name: belongs to another device already; give each its own",
     ),
     (
         f"{OTAA}rx2_dr = 8\n{OTAA}rx1_dr_offset = 6\nmore_channels_hz = [1]",
@@ -335,8 +380,14 @@ SHAPES = [
     (f'#\u2028\r\n{OTAA}class = """', "devices.toml:8: not TOML: "),
     (
         f'{OTAA}nb_trans = 15\nclass = "C"\nrx_delay_s = 15\nrx1_dr_offset = 5\nrx2_dr = 7\n'
-        f'more_channels_hz = {[867_100_000] * 5}\ndev_status_s = 60\n{ABP}strategy = "Mark"',
+        f"more_channels_hz = {[867_100_000 + 200_000 * n for n in range(4, -1, -1)]}\n"
+        'dev_status_s = 60\nlorawan = "1.0.3"\njoin_nonce_min = 16_711_680\nserver = "lns-b"\n'
+        f'{ABP}strategy = "Mark"\nrelaxed_f_cnt = false\nf_cnt_bits = 16',
         f"{taken(2)}\n  alpha  70B3D57ED0000001  otaa  None\n  beta  70B3D57ED0000002  abp  Mark",
+    ),
+    (
+        OTAA.replace(KEY, KEY.lower()).replace("alpha", "A_l.p-0") + "rx2_dr = 0",
+        f"{taken(1)}\n  A_l.p-0  70B3D57ED0000001  otaa  None",
     ),
 ]
 US_SHAPES = [
@@ -356,15 +407,26 @@ US_SHAPES = [
         f"{taken(1, region='US915')}\n  alpha  70B3D57ED0000001  otaa  None",
     ),
 ]
+AS_SHAPES = [
+    (
+        f"{OTAA}more_channels_hz = [868_100_000]",
+        "devices.toml:7: device[0].more_channels_hz: no station listens at 868100000 Hz",
+    ),
+    (
+        f"{OTAA}more_channels_hz = [923_600_000]\nrx1_dr_offset = 7",
+        f"{taken(1, region='AS923-1')}\n  alpha  70B3D57ED0000001  otaa  None",
+    ),
+]
+REGIONS = {"EU868": SHAPES, "US915": US_SHAPES, "AS923-1": AS_SHAPES}
 
 
-@pytest.mark.parametrize("region", ["EU868", "US915"])
+@pytest.mark.parametrize("region", REGIONS)
 async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
     """Which one it is, and all of them at once; what a device may be told depends on the region."""
     await served(rig)
     lns_toml = f'{LNS}region = "{region}"\n'
-    for devices, says in SHAPES if region == "EU868" else US_SHAPES:
-        files = {"devices.toml": devices, "app.key": f"{KEY}\n"}
+    for devices, says in REGIONS[region]:
+        files = {"devices.toml": devices, "app.key": f"{KEY}\n", "odd.key": "\xe4"}
         await rig.check_configuration(lns_toml, says, files)
 
 
@@ -420,11 +482,16 @@ async def test_blanks_around_a_secret_are_none_of_it(rig, around):
 
 SHOWN = [
     (f'{STATION} = "geheim"\n0016c001f1500001 = "x"', "tokens.toml:2: 0016c001f1500001: this sta"),
-    ('west = "geheim"', "tokens.toml:1: west: an EUI is text: 16 hex digits"),
+    (
+        f'west = "geheim"\n{STATION} = 7',
+        "tokens.toml:1: west: an EUI is text: 16 hex digits\n"
+        f"tokens.toml:2: {STATION}: {TOKEN_WANTED}",
+    ),
     *((f"{STATION} = {one}", f"tokens.toml:1: {STATION}: {TOKEN_WANTED}")
       for one in ('""', "7", '"geheim\\n1"', '"file:empty.key"')),
     (f'{STATION} = "env:NO_SUCH"', f"tokens.toml:1: {STATION}: the environment has no variable NO"),
     (f'{STATION} = "file:none.key"', f"tokens.toml:1: {STATION}: cannot read the key file none"),
+    (f'{STATION} = "Authorization:geheim"', taken(shows="one of 1 tokens, its own")),
     (
         f'{STATION} = "file:tc.key"\n0016c001f1500002 = "Bearer geheim"',
         taken(shows="one of 2 tokens, its own"),
@@ -454,7 +521,13 @@ GUARDED = [
 ]  # fmt: skip
 ODD = [
     ({}, "lns.toml:5: cups.credentials: there is no folder stations"),
-    ({"stations/west/tc.uri": ""}, "lns.toml:5: cups.credentials: stations/west: not an EUI"),
+    *(
+        (
+            {f"stations/{name}/tc.uri": ""},
+            f"lns.toml:5: cups.credentials: stations/{name}: not an EUI",
+        )
+        for name in ("west", "west.old")
+    ),
     (
         {f"stations/{STATION}/tc.uri": "ws://a:1/"},
         f"lns.toml:5: cups.credentials: stations/{STATION}: tc: a station takes no path here, not",
@@ -541,3 +614,6 @@ async def test_what_a_station_cannot_read_is_not_handed_out(rig):
             due = f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: {says}"
             lns_toml = LNS + HTTPS.replace("192.0.2.1", "127.0.0.1")
             await rig.check_configuration(lns_toml, due if says else taken(), home)
+    for name in ("tc", "cups"):
+        home = {f"stations/{STATION}/{name}.{kind}": one for kind, one in files.items()}
+        await rig.check_configuration(LNS + HTTPS, CLEAR, home)

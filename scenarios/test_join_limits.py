@@ -228,7 +228,7 @@ async def test_what_is_read_of_a_device_meanwhile_ends_no_join(rig):
     join = await rig.craft_join(device, dev_nonce=777)
     rig.slow_store(milliseconds(100), "lns-a")
     await rig.say(rig.told(join, by="west"), by="west")
-    await rig.wait(milliseconds(50))
+    await rig.wait(milliseconds(30))
     await rig.forge(device, by="west")
     rig.cut_store("lns-a")
     dev_addr, keys = rig.sessions_opened(device.provisioned)[-1]

@@ -71,6 +71,21 @@ async def test_a_capture_goes_on_behind_what_is_there(rig, there, older, seq):
     )
 
 
+@pytest.mark.parametrize(("octets", "turns_at"), [(1 << 20, 1), (1 << 19, 1), ((1 << 19) - 1, 2)])
+async def test_a_capture_that_is_full_goes_on_in_a_new_file(rig, octets, turns_at):
+    """As soon as it has half of what there may be, whoever wrote that."""
+    await served(rig)
+    await rig.run_server(
+        f'{HERE}[capture]\npath = "a.jsonl"\nsize_max_mib = 1\n',
+        "ws://127.0.0.1:7090/router-info",
+        {"a.jsonl": "x" * (octets - 1) + "\n"},
+        asks={7090: upgrade("/")},
+        writes=[{"kind": "lns.connection", "stage": "refused"}],
+        begins_at=1,
+        turns_at=turns_at,
+    )
+
+
 async def test_a_server_says_where_it_listens(rig):
     """By the address that it has, whatever stations are told."""
     await served(rig)
@@ -92,6 +107,7 @@ async def test_a_server_keeps_what_is_nobody_elses(rig):
     store, mqtt = '[store]\nurl = "sqlite://lns.store"\n', '[upstream]\nurl = "mqtt://BROKER"\n'
     down = ["lorawan/lns-x/+/down"]
     await rig.run_server(HERE + store, said, keeps=["lns.store"])
+    await rig.run_server(f'{HERE}[upstream]\nurl = "mqtt://127.0.0.1:9"\n', said)
     request = {"kind": "lns.request", "stage": "refused", "lns": "lns-x"}
     for name, lns_toml, outbox in (
         ("lns-x", "", "var/lns-x.outbox"),
@@ -111,6 +127,9 @@ def taken(port):
     return f"cannot listen on 127.0.0.1:{port}: somebody listens on port {port}"
 
 
+NO_OUTBOX = "the outbox lns.toml holds something else than the outbox of a network server"
+
+
 def unwritten(file, why):
     """What is said of a capture that cannot be written."""
     return f"5: capture.path: {file}.jsonl cannot be written: {why}"
@@ -128,6 +147,10 @@ async def test_a_server_that_cannot_begin_says_which_key_is_wrong(rig):
         (HERE + cups % 7090, f"5: cups.listen: {taken(7090)}"),
         (f'{HERE}[capture]\npath = "lns.toml/a.jsonl"', unwritten("lns.toml/a", "File exists")),
         (f'{HERE}[capture]\npath = "folder.jsonl"', unwritten("folder", "Is a directory")),
+        (
+            f'{HERE}[upstream]\nurl = "mqtt://BROKER"\noutbox = "lns.toml"',
+            f"6: upstream.outbox: {NO_OUTBOX}",
+        ),
     ):
         await rig.run_server(lns_toml, f"lns.toml:{said}", files)
         await rig.run_server(HERE, "ws://127.0.0.1:7090/router-info")

@@ -26,8 +26,8 @@ _LOG = logging.getLogger("lns")
 _OF_DOORS = re.compile(r"[A-Z]+ \S+: (CUPS: )?(refused: |connected from|disconnected \()")
 LINES_MAX = 60
 """So many lines of a kind are logged in a minute."""
-_LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z [A-Z]+ \S")
-_MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!lns-a, )")
+_LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z ([A-Z]+ \S.*)")
+_MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!\S+, [A-Z]+\d{3}\b)")
 _MINUTE = timedelta(minutes=1)
 _SHOWN = 30
 """As much of what is as it should be stands before what is not."""
@@ -42,6 +42,7 @@ class Said:
     status: object
     out: str
     wrong_out: str
+    logged: Sequence[str]
     began: datetime
 
     def wrong(self, due: str, check: Scrutiny, folder: Path) -> Iterator[Found]:
@@ -51,7 +52,8 @@ class Said:
         """
         is_mistake = _MISTAKE.match(due) is not None
         mistakes = [line for line in self.wrong_out.splitlines() if not _LOGGED.match(line)]
-        times = [found[1] for found in map(_LOGGED.match, self.wrong_out.splitlines()) if found]
+        logged = [found for found in map(_LOGGED.match, self.wrong_out.splitlines()) if found]
+        yield from check.same("lines that are logged", [*self.logged], [one[2] for one in logged])
         yield from check.same("status", 4 if is_mistake else 0, self.status)
         lines, besides = mistakes, self.out.splitlines()
         if not is_mistake:
@@ -64,7 +66,7 @@ class Said:
                 alike = next((number for number, (one, other) in pairs if one != other), 0)
                 begin = max(0, alike - _SHOWN)
                 yield check.wrong("line", expected[begin:], observed[begin:])
-        for time in times:
+        for time in (one[1] for one in logged):
             late = datetime.fromisoformat(time).replace(tzinfo=UTC) - self.began
             if abs(late) > _MINUTE:
                 yield check.wrong("time of a line", self.began.isoformat(), time)
@@ -77,9 +79,11 @@ def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> S
     root.handlers.clear()
     out, wrong = io.StringIO(), io.StringIO()
     status: object
+    logged: list[str] = []
     try:
         with far_from_utc(environment), redirect_stdout(out), redirect_stderr(wrong):
-            status = main([*arguments])
+            with listened(logging.NOTSET) as logged:  # how much it logs is up to the program
+                status = main([*arguments])
     except SystemExit as stop:
         status = stop.code
     except Exception as error:  # nothing that somebody writes may end so
@@ -87,7 +91,7 @@ def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> S
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-    return Said(status, out.getvalue(), wrong.getvalue(), began)
+    return Said(status, out.getvalue(), wrong.getvalue(), logged, began)
 
 
 class _Lines(logging.Handler):
@@ -99,8 +103,20 @@ class _Lines(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        # A folder of the case has another name in each run.
-        self.lines.append(_FOLDER.sub("", self.format(record)))
+        self.lines.append(self.format(record))
+
+
+@contextmanager
+def listened(level: int = logging.INFO) -> Iterator[list[str]]:
+    """What network servers of this process log meanwhile, and how much they do."""
+    said, before = _Lines(), _LOG.level
+    _LOG.addHandler(said)
+    _LOG.setLevel(level)
+    try:
+        yield said.lines
+    finally:
+        _LOG.removeHandler(said)
+        _LOG.setLevel(before)
 
 
 class Log:
@@ -117,17 +133,14 @@ class Log:
     @contextmanager
     def followed(self) -> Iterator[None]:
         """Listen for as long as a case lasts, and find what is wrong in the end."""
-        said, level = _Lines(), _LOG.level
-        _LOG.addHandler(said)
-        _LOG.setLevel(logging.INFO)
-        try:
-            yield
-        finally:
-            _LOG.removeHandler(said)
-            _LOG.setLevel(level)
-            self._look_for_keys(said.lines)
-            self._look_for_doors(said.lines)
-        self._compare(said.lines)
+        with listened() as lines:
+            try:
+                yield
+            finally:
+                self._look_for_keys(lines)
+                self._look_for_doors(lines)
+        # A folder of the case has another name in each run.
+        self._compare([_FOLDER.sub("", line) for line in lines])
 
     @needs(Item.VIRTUAL_TIME)
     def expect_logged(self, *lines: str) -> None:

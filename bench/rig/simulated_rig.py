@@ -16,7 +16,7 @@ from bench.device.interfaces import Joining, Sent
 from bench.host.lns_process import alive, device_tables
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
-from bench.rig.in_memory.capture_file import NAME, CaptureFile
+from bench.rig.in_memory.capture_file import NAME, CaptureFile, left_out
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
@@ -156,8 +156,9 @@ class MemoryDevices(Devices):
 class StoreWire(Wire):
     """The wire of one network server; whole, slow or cut.
 
-    A server waits for an answer as long as it would for that of a Redis, for a claim less than for
-    anything else: what arrives later is lost, although it was done.
+    What a server asks is as long under way as the answer. For that it waits as long as it would for
+    that of a Redis, for a claim less than for anything else: what arrives later is lost, although
+    it was done.
     """
 
     def __init__(self, lns: str, record: Record) -> None:
@@ -178,9 +179,13 @@ class StoreWire(Wire):
             stumble(self.mistakes, "store")
         if self.is_cut:
             raise StoreUnavailable("the wire to the store is cut")
-        answer, delay_us = await work(), self.delay_us
+        delay_us = self.delay_us
+        each_way_s = min(delay_us, patience_us) / 2_000_000
         if delay_us:
-            await asyncio.sleep(min(delay_us, patience_us) / 1_000_000)
+            await asyncio.sleep(each_way_s)
+        answer = await work()
+        if delay_us:
+            await asyncio.sleep(each_way_s)
         if delay_us >= patience_us:
             raise StoreUnavailable(f"the store does not answer within {patience_us} us")
         return answer
@@ -290,6 +295,7 @@ class MemoryServer(NetworkServer):
         self._store = store
         self._outboxes = outboxes
         self._mistakes: list[str] = []
+        self._kinds: set[str] = set()
         self._to_store = StoreWire(lns, setup.record)
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = 0
@@ -382,7 +388,7 @@ class MemoryServer(NetworkServer):
         """Sessions and claims in a real Redis, if this case has one."""
         if self._setup.on_redis:
             redis = self._store.real_redis()
-            devices = [device.dev_eui for device in self._provisioned]
+            devices = [device.record for device in self._provisioned]
             wire = self._to_store
             with alive(self.lns):
                 self._far = await redis.open(self.lns, devices, wire, self._opened)
@@ -475,6 +481,10 @@ class MemoryServer(NetworkServer):
         if event.kind in self._mistakes:
             stumble(self._mistakes, event.kind)
         self._setup.record(self.lns, event.kind, as_fields(event))
+        if event.kind not in self._kinds:
+            self._kinds.add(event.kind)
+            for found in left_out(event, self.lns):
+                self._setup.case.find(found)
         if self._capture is not None:
             self._capture.record(event)
 

@@ -1,30 +1,37 @@
 """What is told to who comes to a network server: at its door, or with files for it to read?"""
 
 import asyncio
+import gc
 import json
+import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
+from resource import RLIMIT_NOFILE, getrlimit
 from shutil import rmtree
 from signal import SIGTERM, Signals
 from types import MappingProxyType
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from bench.capture.reading import Event
 from bench.certificates import Pair, any_authority, write_server_files, write_station_files
 from bench.clock import VirtualTimeLoop
 from bench.host.lns_process import alive
+from bench.inspection import configuration
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.mistakes import SECRET
-from bench.rig.log import run_program
+from bench.rig.in_memory.mistakes import SECRET, far_from_utc
+from bench.rig.log import listened, run_program
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
-from lns.config import ConfigError, load
+from lns.complaints import place_of
+from lns.config import ConfigError, load, load_tokens
 from lns.running import run
 from lns.startup import prepare
 
@@ -181,6 +188,7 @@ HOST = "lns.example"
 """The name in the certificate of the server."""
 HOST_HERE = "127.0.0.1"
 _ENDS_WITHIN_S = 60
+_ENDS = "INFO stopping"
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -210,10 +218,16 @@ class Configurations:
         station there are credentials in `stations`; `modes` are those of files that others may
         read or write, `environment` has variables, `certificate` is another one of the server.
         `says` has a line for each mistake as far as it matters, or what is said of a configuration
-        without one. No line has `SECRET` in it.
+        without one, which has to be taken for what stands in its files. No line has `SECRET` in
+        it.
         """
         await self.setup.begin()
         folder = new_folder("configuration")
+        about = " ".join(
+            text.rstrip().rpartition("\n")[2]
+            for text in (lns_toml, *files.values())
+            if isinstance(text, str)
+        )
         try:
             write_server_files(folder, any_authority(), HOST)
             if certificate is not None:
@@ -223,15 +237,12 @@ class Configurations:
                 write_station_files(home, "tc", f"wss://{HOST}:1", trust=trust, token=SECRET)
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, modes)
             said = run_program("--check", str(folder / "lns.toml"), environment=environment)
+            with far_from_utc(environment):
+                misread = [*_misread(folder, about)] if said.status == 0 else []
         finally:
             rmtree(folder, ignore_errors=True)
-        about = " ".join(
-            text.rstrip().rpartition("\n")[2]
-            for text in (lns_toml, *files.values())
-            if isinstance(text, str)
-        )
         check = Scrutiny(rule="configuration", of=f"what is said of {about}", t_us=now_us())
-        for found in said.wrong(says, check, folder):
+        for found in [*said.wrong(says, check, folder), *misread]:
             self.setup.case.find(found)
 
     @needs(Item.VIRTUAL_TIME)
@@ -245,6 +256,7 @@ class Configurations:
         ends_by: Signals = SIGTERM,
         writes: Sequence[Event] = (),
         begins_at: int = 0,
+        turns_at: int | None = None,
         keeps: Sequence[str] = (),
         at_broker: Mapping[str, Sequence[str]] = _NONE,
     ) -> None:
@@ -253,30 +265,34 @@ class Configurations:
         And once more, with what it has kept. `says` is where it listens, or the mistake. Meanwhile
         somebody `asks` at these ports, and is answered; when it has ended nobody listens there.
         Each time it `writes` these events into its capture, "a.jsonl", and nothing else; the first
-        line has the number `begins_at`, behind those that are there already. Files that
-        it `keeps` are there in the end, and nobody else's. `at_broker`, which is what `BROKER` in
-        `lns_toml` stands for, are clients with these names, each with what it has subscribed to,
-        and is brought something that nobody can read.
+        line has the number `begins_at`, behind those that are there already; as that of `turns_at`
+        it tells that it goes on in a new file. Files that it `keeps` are there in the end, and
+        nobody else's. `at_broker`, which is what `BROKER` in `lns_toml` stands for, are clients
+        with these names, each with what it has subscribed to, and is brought something that nobody
+        can read.
         """
         await self.setup.begin()
         folder = new_folder("server")
         check = Scrutiny(rule="program", of=f"a server with {lns_toml!r}", t_us=now_us())
+        broker = Clients()
         try:
-            broker = Clients()
             lns_toml = lns_toml.replace("BROKER", f"{HOST_HERE}:{broker.port}")
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, {})
             serving, found = Serving(folder, asks), list[Found]()
             for _ in range(2):
                 said = await serving.until(ends_by)
                 found += check.same("says", says, said.replace(f"{folder}/", ""))
-            broker.go()
             found += check.same("at the broker", {**at_broker}, broker.filters)
             for name in keeps:
                 mode = (folder / name).stat().st_mode & 0o777 if (folder / name).exists() else 0
                 found += check.same(f"mode of {name}", "600", f"{mode:o}")
             found += [one for what in serving.wrong for one in check.same(what, "none", "one")]
-            found += _written(folder / "a.jsonl", files, begins_at, [*writes, *writes], check)
+            due = [*writes, *writes]
+            if turns_at is not None:
+                due.insert(turns_at - begins_at, {"kind": "lns.turned", "file": "a.jsonl.1"})
+            found += _written(folder / "a.jsonl", files, begins_at, turns_at, due, check)
         finally:
+            broker.go()
             rmtree(folder, ignore_errors=True)
         for one in found:
             self.setup.case.find(one)
@@ -297,6 +313,29 @@ class Configurations:
             self.setup.case.find(one)
 
 
+def _misread(folder: Path, about: str) -> Iterator[Found]:
+    """What a server has taken another way than it stands in its files."""
+
+    def meant(written: str) -> str:
+        kind, _, where = written.partition(":")
+        kept = {"env": lambda: os.environ[where], "file": lambda: (folder / where).read_text()}
+        return kept.get(kind, lambda: written)().strip()
+
+    check = Scrutiny(rule="configuration", of=f"what is made of {about}", t_us=now_us())
+    try:
+        config = load(folder / "lns.toml")
+    except ConfigError as mistake:
+        yield check.wrong("mistake", "none", mistake)
+        return
+    settings = config.settings
+    yield from configuration.settings(settings, (folder / "lns.toml").read_text(), check)
+    devices_toml = (folder / settings.lns.devices).read_text()
+    yield from configuration.devices(config.devices, devices_toml, meant, check)
+    if settings.tls is not None and settings.tls.tokens is not None:
+        file = folder / settings.tls.tokens
+        yield from configuration.tokens(load_tokens(file), file.read_text(), meant, check)
+
+
 def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, int]) -> None:
     for name, content in files.items():
         file = folder / name
@@ -309,11 +348,18 @@ def _written(
     capture: Path,
     before: Mapping[str, str | bytes],
     begins_at: int,
+    turns_at: int | None,
     due: Sequence[Event],
     check: Scrutiny,
 ) -> Iterator[Found]:
+    there = len(before.get(capture.name, "").splitlines())
     lines = capture.read_text().splitlines() if capture.exists() else []
-    lines = lines[len(before.get(capture.name, "").splitlines()) :]
+    if turns_at is not None:
+        file = capture.with_name(f"{capture.name}.1")
+        older = file.read_text().splitlines() if file.exists() else []
+        yield from check.same("lines of the older one", there + turns_at - begins_at, len(older))
+        lines = older + lines
+    lines = lines[there:]
     yield from check.same("lines of the capture", len(due), len(lines))
     for seq, (expected, line) in enumerate(zip(due, lines, strict=False), begins_at):
         written = json.loads(line)
@@ -346,6 +392,16 @@ class Serving:
 
     async def until(self, number: Signals) -> str:
         """Where it listens, or why it does not."""
+        with listened() as lines, warnings.catch_warnings(record=True) as left_open:
+            warnings.simplefilter("always")
+            said = await self._ended_by(number)
+            gc.collect(1)
+        self._look(not left_open, "something is left open")
+        due = [_ENDS] if urlsplit(said).netloc else []
+        self._look([line for line in lines if line == _ENDS] == due, "a word of its end")
+        return said
+
+    async def _ended_by(self, number: Signals) -> str:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)
         listening: asyncio.Future[str] = loop.create_future()
@@ -360,6 +416,8 @@ class Serving:
             if not listening.done():
                 await running
             await asyncio.sleep(1)
+            files, most = getrlimit(RLIMIT_NOFILE)
+            self._look(files == most, "fewer files than it may have")
             for port, asked in self._asks.items():
                 self._look(await self._answers(port, asked), f"no answer at {port}")
             self._look(loop.take_signal(number), f"deaf to {number.name}")
@@ -369,6 +427,8 @@ class Serving:
                 self._look(not await self._answers(port, b""), f"somebody still at {port}")
         except ConfigError as mistake:
             return str(mistake)
+        except Exception as error:  # nothing that a server meets may end it so
+            return place_of(error)
         finally:
             running.cancel()
             await asyncio.wait((running,))

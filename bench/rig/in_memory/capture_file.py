@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.json import encode
+
 from bench.rig.in_memory.mistakes import no_file_beyond
 from bench.verdict.owner import Found, Scrutiny
 from lns.clock import now_us
@@ -22,6 +24,14 @@ _TORN = b'{"schema":1,"run_id":'
 _HEAD = ("schema", "run_id", "source", "seq", "t_us", "kind")
 _LINE_BYTES_MAX = 2_000
 Line = dict[str, Any]
+
+
+def left_out(event: Event, lns: str) -> Iterator[Found]:
+    """What is wrong in the names of an event as a capture has it: what is absent has none."""
+    named = {name for name in event.__struct_fields__ if getattr(event, name) is not None}
+    check = Scrutiny(rule="capture", of=f"{event.kind} of {lns}", t_us=now_us())
+    for spelled in (as_fields(event), json.loads(encode(event))):
+        yield from check.same("names", sorted(named), sorted(spelled))
 
 
 class CaptureFile:
@@ -112,7 +122,9 @@ class CaptureFile:
         if due["t_us"] is None:
             due["t_us"] = line.get("t_us")
         for name in dict.fromkeys((*_HEAD, *due, *line)):
-            yield from self._check.same(f"line {due['seq']}: {name}", due.get(name), line.get(name))
+            # What is absent is left out.
+            values = due.get(name, "left out"), line.get(name, "left out")
+            yield from self._check.same(f"line {due['seq']}: {name}", *values)
 
     def _expect(self, kind: str, fields: Mapping[str, object]) -> None:
         self._due.append(self._line(kind, fields))

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from shutil import rmtree
 from threading import Event
 from typing import Any, Protocol
@@ -48,13 +49,16 @@ from bench.inspection.redis_use import (
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
+from lns.config import Config, LnsFile
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
+from lns.startup import prepare
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.redis import RedisStore, dev_nonces_of, sessions_of
 from lns.store.redis_claims import RedisClaims
-from lns.store.redis_wire import RedisServer, redis_server
+from lns.store.redis_wire import redis_server
+from lns.uplink.registry import EndDevice
 
 _FIRST_PORT = 6379
 _STARTS_WITHIN_S = 10
@@ -375,19 +379,24 @@ class RealRedis:
         return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), frozenset(map(int, nonces)))
 
     async def open(
-        self, lns: str, devices: Sequence[Eui], wire: SlowWire, stack: AsyncExitStack
+        self, lns: str, devices: Sequence[EndDevice], wire: SlowWire, stack: AsyncExitStack
     ) -> tuple[RedisStore, RedisClaims]:
-        """Sessions and claims as one server has them, until the stack is left."""
-        server = await self._server(lns, wire)
-        store = await stack.enter_async_context(RedisStore(server, lns, devices))
-        claims = RedisClaims(server, retention_us=self._retention_us)
-        return store, await stack.enter_async_context(claims)
+        """Sessions and claims as one server opens them by its file, until the stack is left."""
+        url = await self._url(lns, wire)
+        retention = {"retention_s": self._retention_us // 1_000_000}
+        written = {"lns": {"id": lns}, "store": {"url": url}, "dedup": retention}
+        config = Config(Path("lns.toml"), LnsFile.model_validate(written), tuple(devices))
+        startup = prepare(config)
+        store = await stack.enter_async_context(startup.open_store())
+        claims = await stack.enter_async_context(startup.open_claims())
+        assert isinstance(store, RedisStore) and isinstance(claims, RedisClaims)
+        return store, claims
 
     async def inbox(
         self, name: str, consumer: str, *, entries_max: int, wire: SlowWire | None = None
     ) -> RedisInboxStore:
         """An inbox as one of its consumers has it."""
-        server = await self._server(f"consumer {consumer}", wire or _Whole())
+        server = redis_server(await self._url(f"consumer {consumer}", wire or _Whole()))
         self._insistence.is_over(f"consumer {consumer}")
         return RedisInboxStore(
             server, name, consumer=consumer, entries_max=entries_max, now_us=now_us
@@ -395,7 +404,7 @@ class RealRedis:
 
     async def claim(self, bid: Bid) -> None:
         """Claim a frame for nobody who runs."""
-        async with RedisClaims(await self._server("", _Whole())) as claims:
+        async with RedisClaims(redis_server(await self._url("", _Whole()))) as claims:
             await claims.claim(bid)
 
     def end(self) -> None:
@@ -403,7 +412,7 @@ class RealRedis:
         for listener in self._listeners:
             listener.close()
 
-    async def _server(self, lns: str, wire: SlowWire) -> RedisServer:
+    async def _url(self, lns: str, wire: SlowWire) -> str:
         port = self._ports.get(lns)
         if port is None:
             port = self._ports[lns] = _FIRST_PORT + len(self._ports)
@@ -413,4 +422,4 @@ class RealRedis:
             )
             self._listeners.append(listener)
         login = f"{quote(USER)}:{quote(PASSWORD, safe='')}"
-        return redis_server(f"redis://{login}@{LOOPBACK}:{port}/{DATABASE}")
+        return f"redis://{login}@{LOOPBACK}:{port}/{DATABASE}"

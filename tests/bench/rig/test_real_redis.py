@@ -11,6 +11,7 @@ from bench.rig.in_memory.real_redis import RealRedis, exchange, read
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2
 from lns.lorawan.identifiers import Mic, dev_addr, eui
+from lns.uplink.registry import Activation, EndDevice
 
 # Examples of the specification of RESP2.
 WHOLE = (
@@ -27,6 +28,7 @@ WHOLE = (
     b"*2\r\n*2\r\n:1\r\n$2\r\n\r\n\r\n*1\r\n+Foo\r\n",
 )
 DEVICE = eui(0x70B3D57ED0000001)
+KNOWN = EndDevice(name="alpha", dev_eui=DEVICE, activation=Activation.OTAA)
 
 
 class Wire:
@@ -75,7 +77,7 @@ def test_it_answers_when_the_wire_lets_it() -> None:
     async def play() -> None:
         wire, redis = Wire(), RealRedis(retention_us=60_000_000, found=pytest.fail)
         async with AsyncExitStack() as stack:
-            _, claims = await redis.open("lns-a", [DEVICE], wire, stack)
+            _, claims = await redis.open("lns-a", [KNOWN], wire, stack)
             began_us = now_us()
             assert (await claims.claim(bid("lns-a", 10))).level2 is Level2.OWNER
             assert now_us() == began_us

@@ -1,0 +1,96 @@
+"""Does a network server take its files for what stands in them?
+
+What nobody has written is what the README promises. A key, a token and the URL of somebody else's
+server are compared, and told to nobody.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bench.verdict.owner import Found, Scrutiny
+
+Table = Mapping[str, Any]
+_UNWRITTEN: Mapping[str, Table] = {
+    "lns": {"region": "EU868", "net_id": "000013", "devices": "devices.toml",
+            "listen": "127.0.0.1:6090", "public_uri": None, "stations": "any"},
+    "tls": {"client_ca": None, "any_station": False, "tokens": None},
+    "cups": {},
+    "dedup": {"retention_s": 60, "entries_max": 1_000_000},
+    "store": {"url": "memory://", "on_outage": "open"},
+    "upstream": {"url": "memory://", "outbox": None, "ca": None, "messages_max": None,
+                 "client_id": None, "keep_s": 3, "retry_max_s": 86_400},
+    "capture": {"run_id": None, "size_max_mib": 1024},
+}  # fmt: skip
+_OPTIONAL = ("tls", "cups", "capture")
+_KEYS = ("app_key", "nwk_s_key", "app_s_key")
+_OF_A_DEVICE: Table = {
+    **dict.fromkeys(("join_eui", "dev_addr", "server", "dev_status_s", "rx2_dr", *_KEYS)),
+    "lorawan": "1.0.4", "strategy": "None", "relaxed_f_cnt": True, "f_cnt_bits": 32, "nb_trans": 1,
+    "class": "A", "join_nonce_min": 1, "rx1_dr_offset": 0, "rx_delay_s": 1, "more_channels_hz": (),
+}  # fmt: skip
+_TOLD_TO_NOBODY = (*_KEYS, "url")
+_WITHIN = {
+    **{key: f"session_keys.{key}" for key in ("nwk_s_key", "app_s_key")},
+    **{key: f"listening.{key}" for key in ("rx1_dr_offset", "rx_delay_s", "rx2_dr")},
+}
+Meant = Callable[[str], str]
+"""The secret that is meant by what is written, which may be `env:NAME` or `file:PATH`."""
+
+
+def settings(taken: Any, lns_toml: str, check: Scrutiny) -> Iterator[Found]:
+    """What a server has taken another way than it stands in `lns.toml`, by section and key."""
+    written = tomllib.loads(lns_toml)
+    for section, unwritten in _UNWRITTEN.items():
+        seen, is_there = getattr(taken, section), section in written or section not in _OPTIONAL
+        yield from check.same(section, is_there, seen is not None)
+        if is_there and seen is not None:
+            due = {**unwritten, **written.get(section, {})}
+            yield from _alike(section, due, {key: getattr(seen, key) for key in due}, check)
+
+
+def devices(
+    taken: Sequence[Any], devices_toml: str, meant: Meant, check: Scrutiny
+) -> Iterator[Found]:
+    """What a server has taken another way than it stands in `devices.toml`, by device and key."""
+    written = tomllib.loads(devices_toml)["device"]
+    yield from check.same("devices", len(written), len(taken))
+    for table, device in zip(written, taken, strict=False):
+        due = {**_OF_A_DEVICE, **table}
+        due |= {key: due[key] and bytes.fromhex(meant(due[key])) for key in _KEYS}
+        where = {"class": "device_class", **_WITHIN}
+        seen = {key: _within(device, where.get(key, key).split(".")) for key in due}
+        yield from _alike(table["name"], due, seen, check)
+
+
+def tokens(taken: Any, tokens_toml: str, meant: Meant, check: Scrutiny) -> Iterator[Found]:
+    """What a server has taken another way than it stands in `tokens.toml`, by station."""
+    written = {_plain(station): token for station, token in tomllib.loads(tokens_toml).items()}
+    yield from check.same("stations with a token", [*written], [*taken])
+    for station, token in written.items():
+        due = meant(token).removeprefix("Authorization:").strip()
+        yield from check.same(f"token of {station} as written", True, taken.get(station) == due)
+
+
+def _within(device: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        device = device and getattr(device, name)
+    return device
+
+
+def _alike(of: str, due: Table, seen: Table, check: Scrutiny) -> Iterator[Found]:
+    for key, value in due.items():
+        expected, observed = _plain(value), _plain(seen[key])
+        if key in _TOLD_TO_NOBODY:
+            expected, observed = "as written", "as written" if expected == observed else "not so"
+        yield from check.same(f"{of}: {key}", expected, observed)
+
+
+def _plain(value: object) -> str:
+    """One spelling of a value: an EUI has one, a number may be a text, and a URI end in a slash."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(_plain, value))
+    said = str(int(value) if isinstance(value, float) else value).rstrip("/")
+    octets = re.sub("[-:]", "", said)
+    return octets.upper() if re.fullmatch("[0-9A-Fa-f]{16}|[0-9A-Fa-f]{8}", octets) else said
