@@ -113,7 +113,8 @@ async def test_only_two_ways_are_there(rig):
     rig.open_door()
     rig.only("west")
     await served(rig)
-    for path in ("/", "/router-inf", "/router-info/", "/ROUTER-INFO"):
+    others = "/", "/router-inf", "/router-info/", "/ROUTER-INFO", f"{ASKS}%3F"
+    for path in (*others, f"/x{data(rig.west)}"):
         await rig.knock(upgrade(path), status=404, because="only /router-info is here")
     for spelling in ("", "west", "0016C001F150", "0016C001F15000010"):
         why = "the path does not end with a station EUI"
@@ -132,7 +133,8 @@ async def test_what_is_no_question_is_answered_so(rig):
     why = 'not a question for a router: {"router": <EUI>}'
     routers = (json.dumps({"router": one}) for one in ("west", -1, 1 << 64, None, True))
     octets = json.dumps({"router": rig.west.eui}).encode()  # a station asks in a text
-    for said in ("{}", "[]", "nonsense", octets, b"\xff", *routers):
+    answer = json.dumps({"msgtype": "router", "router": rig.west.eui})
+    for said in ("{}", "[]", "nonsense", octets, b"\xff", answer, *routers):
         asked = upgrade(ASKS) + frame(said)
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
         rig.expect_said("error", why, told.said.get("error"))
@@ -169,9 +171,10 @@ async def test_only_listed_stations_may_come(rig):
 
 
 @pytest.mark.fault("lns", "restarted")
-async def test_no_station_may_come_where_none_is_listed(rig):
+@pytest.mark.parametrize("shows", ["", "token"])
+async def test_no_station_may_come_where_none_is_listed(rig, shows):
     """A list without a station is one; whoever hears a device, nobody tells of it."""
-    rig.open_door()
+    rig.open_door(shows)
     rig.only("west")
     await served(rig)
     for station in (rig.west, rig.east):
@@ -180,6 +183,10 @@ async def test_no_station_may_come_where_none_is_listed(rig):
     for station in (rig.west.eui, STRANGER):
         why = "not in the list of stations"
         await rig.knock(upgrade(f"/router/{station}"), status=403, because=why, of=station)
+        if shows:  # and none has a token
+            asked = upgrade(ASKS, bearer(rig.west))
+            await rig.knock(asked, status=401, because="wrong token")
+            continue
         asked = upgrade(ASKS) + frame(json.dumps({"router": station}))
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why, of=station)
         rig.expect_said("error", why, told.said.get("error"))
@@ -273,6 +280,7 @@ async def test_an_odd_certificate_is_good_for_nobody(rig):
     handshake = "TLS handshake: the client certificate"
     await rig.knock(asked, shows="a foreigner", because=f"{handshake} is of another authority")
     await rig.knock(asked, shows="an expired one", because=f"{handshake} has expired")
+    await rig.knock(asked, shows="a server only", because=f"{handshake} is not made for clients")
     await served(rig)
 
 
@@ -423,7 +431,7 @@ async def test_credentials_are_handed_out(rig, shows):
     for other, cups_has, tc_has in (("cups", b"", has), ("tc", has, b""), ("", due, due)):
         uris = tuple("wss://elsewhere:1" if one == other else here[one] for one in here)
         router = int(rig.west.eui, 16) if other == "tc" else rig.west.eui
-        body = update_info(router, uris=uris, cups_keys=cups_has, keys=tc_has)
+        body = update_info(router, uris=uris, cups_keys=cups_has, keys=tc_has).ljust(16_384)
         told = await rig.knock(
             post(INFO, body, headers), at_cups=True, shows="west", status=200, of="west"
         )
@@ -530,6 +538,7 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
     ):
         told = await rig.knock(asked, at_cups=True, status=200)
         rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
+    await rig.knock(whole, at_cups=True, leaves=0)  # his answer is on its way
 
 
 async def test_how_long_a_question_for_credentials_may_be(rig):
@@ -588,7 +597,8 @@ async def test_who_goes_away_says_so(rig, shows):
     rig.open_door(shows, cups=True)
     rig.only("west")
     await served(rig)
-    here = rig.begin_knocking(upgrade(f"/router/{STRANGER}"), closed_with=1001)
+    hello = upgrade(f"/router/{STRANGER}")  # and no goodbye, which is waited for
+    here = rig.begin_knocking(hello, closed_with=1001, lasts=seconds(6))
     asks = rig.begin_knocking(upgrade(ASKS))
     silent = [rig.begin_knocking(b"", plain=True, at_cups=cups) for cups in (False, True)]
     await rig.wait(seconds(1))

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from bench.certificates import (
     CLIENT,
+    SERVER,
     Authority,
     Pair,
     any_authority,
@@ -53,7 +54,7 @@ _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
 _SPELLED = {"with dashes": "00-16-C0-01-F1-50-00-01", "with blanks": " 0016c001f1500001 "}
-_ODD = ("nobody", "a server", "a foreigner", "two names", "an expired one", *_SPELLED)
+_ODD = "nobody", "two names", "a server", "a server only", "a foreigner", "an expired one"
 
 
 def _odd(kind: str) -> Pair:
@@ -67,6 +68,8 @@ def _odd(kind: str) -> Pair:
             return any_authority().issue(["0016C001F1500001", "0016C001F1500001"], usages=[CLIENT])
         case "a server":
             return any_authority().issue(["0016C001F1500001"], usages=[])
+        case "a server only":
+            return any_authority().issue(["0016C001F1500001"], usages=[SERVER])
         case "an expired one":
             past = timedelta(hours=-1)
             return any_authority().issue(["0016C001F1500001"], usages=[CLIENT], ends_in=past)
@@ -123,7 +126,7 @@ class Door:
         self._rules, self._stations = rules, stations
         self._host = IPV6_HOST if rules.ipv6 else HOST
         self._record, self._find = record, find
-        self._port, self._cups_port = _FIRST_PORT + number, _CUPS_PORT + number
+        self._port, self._cups_port = self._ports = _FIRST_PORT + number, _CUPS_PORT + number
         self._folder = new_folder("door")
         self._uris: dict[Eui, str] = {}
         self._links: dict[Eui, WebSocketLink] = {}
@@ -222,7 +225,7 @@ class Door:
         None where there is no TLS.
         """
         trust = self._folder / "stations-ca.crt"
-        if who in _ODD:
+        if who in _ODD or who in _SPELLED:
             pair = _odd(who)
             pair.write(self._folder, "odd")
             return StationTls(trust, self._folder / "odd.crt", self._folder / "odd.key")
@@ -299,7 +302,8 @@ class Door:
         self._record(event)
         if not isinstance(event, Connection):
             return
-        if event.peer.rpartition(":")[0] not in self._hosts:
+        host, _, port = event.peer.rpartition(":")
+        if host not in self._hosts or not port.isdigit() or int(port) in self._ports:
             self._wrong(f"somebody came from {event.peer}: expected {', '.join(self._hosts)}")
         if event.stage == "refused":
             self._refused[event.cause or "", event.station] += 1
@@ -360,11 +364,11 @@ class Door:
         match self._rules.shows:
             case "token":
                 # One is written out, the others are in the files of their stations.
-                first, *others = self._stations.values()
-                tokens = f'"{first}" = "{token_of(first)}"\n' + "".join(
-                    f'"{one}" = "file:stations/{one}/tc.key"\n' for one in others
-                )
-                (self._folder / "tokens.toml").write_text(tokens, "utf-8")
+                stations = [*self._stations.values()] if self._rules.only != () else []
+                tokens = {one: f"file:stations/{one}/tc.key" for one in stations}
+                tokens |= {one: token_of(one) for one in stations[:1]}
+                text = "".join(f'"{one}" = "{token}"\n' for one, token in tokens.items())
+                (self._folder / "tokens.toml").write_text(text, "utf-8")
                 return {"tokens": "tokens.toml"}
             case "certificate" | "any certificate":
                 asked: dict[str, object] = {"client_ca": "stations-ca.crt"}
