@@ -31,6 +31,7 @@ from lns.startup import prepare
 ELSEWHERE = "198.51.100.7"
 """Where visitors come from who are no station of the case."""
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 411, 413, 503})
+_GIVEN = "CUPS URI", "TC URI", "CUPS credentials", "TC credentials"
 _LONGEST_US, _EXACT_US = 300_000_000, 50_000
 
 
@@ -161,6 +162,9 @@ class Visits:
             self.expect_said("connection", "close", answer.header("Connection"))
             kind = "application/octet-stream" if answer.status == HTTPStatus.OK else "text/plain"
             self.expect_said("type", kind, answer.header("Content-Type"))
+        if at_cups and answer.status == HTTPStatus.OK:
+            given = [what for what, part in zip(_GIVEN, answer.handed_out, strict=True) if part]
+            self.setup.handed_out.append(", ".join(given) or "nothing changes")
         if because is not None and answer.status in _REFUSALS:
             why = because.removeprefix("CUPS: ")
             self.expect_said("body", f"{why}\n", answer.body.decode(errors="replace"))
