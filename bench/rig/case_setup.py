@@ -49,7 +49,8 @@ class CaseSetup:
     Remembers devices, stations and network servers by name, in the order in which they were asked
     for, and what CUPS has changed for each visitor, in words. `retimed` says how long a wait of the
     scenario takes here (µs); whoever is among `listeners` sees each event before it is written.
-    `clock_began`: what the clocks of the servers showed when the bench's was 0, where that is known.
+    `clock_began`: what the clocks of the servers showed when that of the bench was 0, if it is
+    known.
     """
 
     def __init__(
