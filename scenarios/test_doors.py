@@ -10,6 +10,10 @@ from bench.virtual.visitor import (
     CLOSE,
     HALF_AT_HOME,
     TEXT,
+    TLS_1_1,
+    TLS_1_2,
+    alert,
+    client_hello,
     frame,
     in_two,
     longest_uri,
@@ -27,6 +31,13 @@ INFO = "/update-info"
 STRANGER = "0016C001F1FFFFFF"
 _TEXT_MAX = 65_536
 _STATIONS_MAX = 4096
+_CIPHER = 0xC02B  # ECDHE-ECDSA-AES128-GCM-SHA256
+_ALERTS = {
+    42: "refuses the server's certificate",
+    45: "says that the server's certificate has expired",
+    46: "refuses the server's certificate",
+    48: "does not trust the server's certificate",
+}
 _NOTHING = "no WebSocket request: did not receive a valid HTTP request"
 _VERSION = '{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}'
 
@@ -280,6 +291,7 @@ async def test_an_odd_certificate_is_good_for_nobody(rig):
     handshake = "TLS handshake: the client certificate"
     await rig.knock(asked, shows="a foreigner", because=f"{handshake} is of another authority")
     await rig.knock(asked, shows="an expired one", because=f"{handshake} has expired")
+    await rig.knock(asked, shows="one of tomorrow", because=f"{handshake} is not valid yet")
     await rig.knock(asked, shows="a server only", because=f"{handshake} is not made for clients")
     await served(rig)
 
@@ -309,6 +321,16 @@ async def test_a_handshake_is_not_waited_for(rig):
     await rig.knock(b"", plain=True, because="TLS handshake: takes too long", lasts=seconds(5))
     left = "TLS handshake: left in the middle of it"
     await rig.knock(b"\x16\x03", plain=True, leaves=seconds(1), because=left)
+    for said, why in (
+        ([bytes(9)], "speaks no TLS"),
+        ([client_hello(TLS_1_1, _CIPHER)], "speaks no TLS of version 1.2 or later"),
+        ([client_hello(TLS_1_2, 0)], "no cipher is known to both sides"),
+        *(
+            ([client_hello(TLS_1_2, _CIPHER), alert(number)], f"the station {why}")
+            for number, why in _ALERTS.items()
+        ),
+    ):
+        await rig.knock(*said, plain=True, because=f"TLS handshake: {why}")
     await served(rig)
 
 
@@ -507,6 +529,7 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
         (post(f"{INFO}/", body), 404, "only /update-info is here"),
         (request("GET", INFO), 405, "only POST is served"),
         (request("PUT", INFO), 405, "only POST is served"),
+        (request("Post", INFO), 400, "no HTTP request"),
         (request("POST", INFO), 411, "no Content-Length"),
         (post(INFO, b"", [("Content-Length", "16385")]), 413, "the body is too large"),
         (post(INFO, b"{}"), 400, "no update-info request"),

@@ -54,7 +54,10 @@ _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
 _SPELLED = {"with dashes": "00-16-C0-01-F1-50-00-01", "with blanks": " 0016c001f1500001 "}
-_ODD = "nobody", "two names", "a server", "a server only", "a foreigner", "an expired one"
+_ODD = (
+    *("nobody", "two names", "a server", "a server only"),
+    *("a foreigner", "an expired one", "one of tomorrow"),
+)
 
 
 def _odd(kind: str) -> Pair:
@@ -70,6 +73,9 @@ def _odd(kind: str) -> Pair:
             return any_authority().issue(["0016C001F1500001"], usages=[])
         case "a server only":
             return any_authority().issue(["0016C001F1500001"], usages=[SERVER])
+        case "one of tomorrow":
+            tomorrow = timedelta(days=1)
+            return any_authority().issue(["0016C001F1500001"], usages=[CLIENT], begins_in=tomorrow)
         case "an expired one":
             past = timedelta(hours=-1)
             return any_authority().issue(["0016C001F1500001"], usages=[CLIENT], ends_in=past)
@@ -83,9 +89,10 @@ def token_of(station: str) -> str:
 
 
 def _der(pem: bytes) -> bytes:
-    """What stands in a PEM, or a token as it is; four zeros for nothing (CUPS protocol)."""
+    """What stands in a PEM, or the lines of a token; four zeros for nothing (CUPS protocol)."""
     if b"-----" not in pem:
-        return pem or bytes(4)
+        lines = [line.strip() for line in pem.split(b"\n") if line.strip()]
+        return b"".join(line + b"\r\n" for line in lines) or bytes(4)
     return b64decode(b"".join(pem.split(b"-----")[2].split()))
 
 
@@ -377,11 +384,12 @@ class Door:
                 return {}
 
     def _write_half_a_home(self) -> None:
-        """With nothing about where the network server is, and the longest URI of CUPS."""
+        """With nothing about where the network server is, and much of what there may be."""
         home, scheme = self.home(Eui(HALF_AT_HOME)), self.cups_uri.partition("://")[0]
         home.mkdir(parents=True)
         (home / "cups.uri").write_text(f" {longest_uri(scheme)}\n", "ascii")
         (home / "tc.trust").write_bytes(any_authority().certificate)
+        (home / "tc.key").write_bytes(b"\n Authorization: geheim\r\n\nX-More: yes \t")
 
     def _write_home(self, station: Eui) -> None:
         shows, authority = self._rules.shows, any_authority()
