@@ -561,7 +561,6 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
     ):
         told = await rig.knock(asked, at_cups=True, status=200)
         rig.expect_said("URI of the LNS", "ws://127.0.0.1:6090", told.handed_out[1])
-    await rig.knock(whole, at_cups=True, leaves=0)  # his answer is on its way
 
 
 async def test_how_long_a_question_for_credentials_may_be(rig):
