@@ -453,7 +453,7 @@ async def test_credentials_are_handed_out(rig, shows):
     for other, cups_has, tc_has in (("cups", b"", has), ("tc", has, b""), ("", due, due)):
         uris = tuple("wss://elsewhere:1" if one == other else here[one] for one in here)
         router = int(rig.west.eui, 16) if other == "tc" else rig.west.eui
-        body = update_info(router, uris=uris, cups_keys=cups_has, keys=tc_has).ljust(16_384)
+        body = update_info(router, uris=uris, cups_keys=cups_has, keys=tc_has)
         told = await rig.knock(
             post(INFO, body, headers), at_cups=True, shows="west", status=200, of="west"
         )

@@ -49,7 +49,7 @@ from lns.startup import prepare
 
 HOST, IPV6_HOST = "127.0.0.1", "::1"
 DISCOVERY = "/router-info"
-_APART_US, _ENDS_WITHIN_S = 10_000, 60
+_APART_US, _ENDS_WITHIN_S, _HEAD_BYTES = 10_000, 60, 9
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
@@ -104,7 +104,8 @@ class _Visit(asyncio.Protocol):
     octets: bytearray = field(default_factory=bytearray)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).write(self.says)
+        for part in (self.says[:_HEAD_BYTES], self.says[_HEAD_BYTES:]):  # as a network may
+            cast(asyncio.Transport, transport).write(part)
 
     def data_received(self, data: bytes) -> None:
         self.octets += data
