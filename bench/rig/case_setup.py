@@ -47,8 +47,8 @@ class CaseSetup:
     """One case as it is being set up and played; the parts of its rig share it.
 
     Remembers devices, stations and network servers by name, in the order in which they were asked
-    for, and what CUPS has changed for each visitor, in words. `retimed` says how long a wait of the
-    scenario takes here (µs); whoever is among `listeners` sees each event before it is written.
+    for, and what is to be logged of CUPS. `retimed` says how long a wait of the scenario takes here
+    (µs); whoever is among `listeners` sees each event before it is written.
     `clock_began`: what the clocks of the servers showed when that of the bench was 0, if it is
     known.
     """
@@ -80,7 +80,7 @@ class CaseSetup:
         self.on_disk = self.on_redis = self.breaks_writes = self.ends_leases = False
         self.capture_mib = 1024
         self.door: DoorRules | None = None
-        self.handed_out: list[str] = []
+        self.cups_says: list[str] = []
         self.retimed = retimed
         self.devices: dict[str, CaseDevice] = {}
         self.stations: dict[str, CaseStation] = {}

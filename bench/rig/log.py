@@ -24,7 +24,7 @@ from lns.lorawan.__main__ import main as read_frame
 
 _LOG = logging.getLogger("lns")
 _OF_DOORS = re.compile(r"[A-Z]+ \S+: (CUPS: )?(refused: |connected from|disconnected \()")
-_HANDED_OUT = re.compile(r"INFO [0-9A-F]{16}: CUPS: (.*)")
+_OF_CUPS = re.compile(r"INFO (?:[0-9A-F]{16}: )?CUPS: (.*)")
 LINES_MAX = 60
 """So many lines of a kind are logged in a minute."""
 _LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z [A-Z]+ \S")
@@ -170,7 +170,7 @@ class Log:
     def _look_for_doors(self, lines: Sequence[str]) -> None:
         """Whether the log tells of whoever came, and who left, what the capture tells.
 
-        And what CUPS hands out.
+        And where CUPS listens, and what it hands out.
 
         Only where the program is in this process, stations come through a door, all is told of,
         and nobody is killed, who tells nothing more.
@@ -187,9 +187,9 @@ class Log:
         for line in sorted(due | seen):
             for found in check.same(f"lines of {line!r}", due[line], seen[line]):
                 self.setup.case.find(found)
-        told = Counter(found[1] for found in map(_HANDED_OUT.match, lines) if found)
-        for given in sorted(Counter(self.setup.handed_out) - told):
-            self.setup.case.find(check.wrong("what CUPS hands out", given, None))
+        told = Counter(found[1] for found in map(_OF_CUPS.match, lines) if found)
+        for line in sorted(Counter(self.setup.cups_says) - told):
+            self.setup.case.find(check.wrong("line of CUPS", line, None))
 
     def _look_for_keys(self, lines: Sequence[str]) -> None:
         if not lines:

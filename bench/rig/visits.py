@@ -165,7 +165,7 @@ class Visits:
             self.expect_said("type", kind, answer.header("Content-Type"))
         if at_cups and answer.status == HTTPStatus.OK:
             given = [what for what, part in zip(_GIVEN, answer.handed_out, strict=True) if part]
-            self.setup.handed_out.append(", ".join(given) or "nothing changes")
+            self.setup.cups_says.append(", ".join(given) or "nothing changes")
         if because is not None and answer.status in _REFUSALS:
             why = because.removeprefix("CUPS: ")
             self.expect_said("body", f"{why}\n", answer.body.decode(errors="replace"))
