@@ -79,16 +79,17 @@ class Authority:
         *,
         usages: Sequence[x509.ObjectIdentifier],
         alternatives: x509.SubjectAlternativeName | None = None,
+        begins_in: timedelta = -_ALREADY,
         ends_in: timedelta | None = None,
     ) -> Pair:
         """A certificate of any kind, also of one that a server has to refuse.
 
-        No `usages`: it does not say what it is for. `ends_in` counts from now, and may be in the
-        past by less than a day; the same as the authority's if None.
+        No `usages`: it does not say what it is for. `begins_in` and `ends_in` count from now; the
+        end may be in the past by less than a day, and is the authority's if None.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         end = self._end if ends_in is None else self._begin + _ALREADY + ends_in
-        builder = self._builder(_subject(*common_names), key.public_key(), end)
+        builder = self._builder(_subject(*common_names), key.public_key(), end, begins_in)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
         builder = builder.add_extension(_usage(sign=True), True)
         if usages:
@@ -101,14 +102,18 @@ class Authority:
         return Pair(certificate, key.private_bytes(Encoding.PEM, sec1, NoEncryption()))
 
     def _builder(
-        self, subject: x509.Name, public_key: ec.EllipticCurvePublicKey, end: datetime
+        self,
+        subject: x509.Name,
+        public_key: ec.EllipticCurvePublicKey,
+        end: datetime,
+        begins_in: timedelta = -_ALREADY,
     ) -> x509.CertificateBuilder:
         return x509.CertificateBuilder(
             issuer_name=self._name,
             subject_name=subject,
             public_key=public_key,
             serial_number=x509.random_serial_number(),
-            not_valid_before=self._begin,
+            not_valid_before=self._begin + _ALREADY + begins_in,
             not_valid_after=end,
         )
 

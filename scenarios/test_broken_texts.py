@@ -121,6 +121,8 @@ SPELLINGS = {
     "fainter than any": lambda told: {"upinfo": told["upinfo"] | {"rssi": -191, "snr": -32.25}},
     "before 1980": lambda told: {"upinfo": told["upinfo"] | {"gpstime": -1}},
     "to the hertz": lambda told: {"Freq": told["Freq"] + 1},
+    "as high as any": lambda told: {"Freq": (1 << 32) - 1},
+    "as fast as any": lambda told: {"DR": 15},
 }
 
 

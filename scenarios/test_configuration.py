@@ -3,7 +3,11 @@
 import json
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    SECP384R1,
+    generate_private_key,
+)
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -106,6 +110,11 @@ KEYS = [
         "lns.toml:3: lns.zzz: unknown key; known here: devices, id, listen, net_id, public_uri,",
     ),
     (
+        f"{LNS}domain = 1",
+        "lns.toml:3: lns.domain: unknown key; known here: devices, id, listen, net",
+    ),
+    (f"{LNS}nodes = 1", "lns.toml:3: lns.nodes: unknown key; did you mean 'devices'?"),
+    (
         f'{LNS}"region" = "EU433"',
         "lns.toml:3: lns.region: unknown region 'EU433'; known: EU868, US",
     ),
@@ -153,7 +162,10 @@ KEYS = [
 DOORS = [
     *(
         (f'{LNS}listen = "{one}"', f"lns.toml:3: lns.listen: {ADDRESS}")
-        for one in ("127.0.0.1", "127.0.0.1:65536", "::1:6090", ":6090", "a:+1", "a:")
+        for one in (
+            *("127.0.0.1", "127.0.0.1:65536", "::1:6090", "1:2:3:4:5:6:7:8:6090", "[::1:6090"),
+            *(":6090", "a:+1", "a:", "a:²"),
+        )
     ),
     *(
         (f"{LNS}stations = {one}", 'lns.toml:3: lns.stations: either "any" or a list of station E')
@@ -305,6 +317,7 @@ SHAPES = [
     (OTAA.replace("alpha", "a b"), "devices.toml:2: device[0].name: String should match pattern"),
     (OTAA.replace(KEY, KEY[1:]), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
     (OTAA.replace(KEY, f"{KEY}0"), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
+    (OTAA.replace(KEY, KEY.lower()), f"{taken(1)}\n  alpha  70B3D57ED0000001  otaa  None"),
     (OTAA.replace(KEY, "geheim"), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
     (OTAA.replace(f'"{KEY}"', "7"), "devices.toml:6: device[0].app_key: a key is text: 32 hex dig"),
     (
@@ -351,6 +364,11 @@ SHAPES = [
     (
         OTAA + ABP + OTAA.replace("01", "03"),
         "devices.toml:15: device[2].name: belongs to another device already; give each its own",
+    ),
+    (
+        OTAA + ABP + OTAA,
+        "devices.toml:15: device[2].name: belongs to another device already; give each its own\n"
+        "devices.toml:16: device[2].dev_eui: belongs to another device already; give each its own",
     ),
     (
         f"{OTAA}rx2_dr = 8\n{OTAA}rx1_dr_offset = 6\nmore_channels_hz = [1]",
@@ -409,7 +427,7 @@ US_SHAPES = [
 ]
 AS_SHAPES = [
     (
-        f"{OTAA}more_channels_hz = [868_100_000]",
+        f"{OTAA}more_channels_hz = [923_600_000, 868_100_000]",
         "devices.toml:7: device[0].more_channels_hz: no station listens at 868100000 Hz",
     ),
     (
@@ -528,9 +546,12 @@ ODD = [
         )
         for name in ("west", "west.old")
     ),
-    (
-        {f"stations/{STATION}/tc.uri": "ws://a:1/"},
-        f"lns.toml:5: cups.credentials: stations/{STATION}: tc: a station takes no path here, not",
+    *(
+        (
+            {f"stations/{STATION}/tc.uri": f"ws://a:1{one}"},
+            f"lns.toml:5: cups.credentials: stations/{STATION}: tc: a station takes no path here,",
+        )
+        for one in ("/", "?geheim", "#x")
     ),
     (
         {f"stations/{STATION}/cups.key": "geheim"},
@@ -552,10 +573,20 @@ ODD = [
 
 
 NO_TOKEN = f"lns.toml:10: cups.credentials: stations/{STATION}: tc: .key: without a .crt it is a to"
+_SEGMENT_MAX = 65_535
 TOKENS_OF_A_STATION = [
     ("\nAuthorization: geheim\r\n\n", taken(shows="one of 1 tokens, its own")),
     ("Authorization: geheim\nX-Other: geheim", taken(shows="one of 1 tokens, its own")),
-    *((lines, NO_TOKEN) for lines in ("\n", "geheim", "Authorization: geheim\ngeheim", "ä: b")),
+    *(
+        (lines, NO_TOKEN)
+        for lines in (
+            "\n",
+            "geheim",
+            "Authorization:geheim",
+            "Authorization: geheim\ngeheim",
+            "ä: b",
+        )
+    ),
 ]
 
 
@@ -565,7 +596,13 @@ async def test_keys_leave_a_host_for_whom_they_are_only(rig):
     token = {"tokens.toml": f'{STATION} = "x"'}
     for lns_toml, says in GUARDED:
         await rig.check_configuration(lns_toml, says, token, key_of=STATION)
-    for lines, says in TOKENS_OF_A_STATION:
+    trust = load_pem_x509_certificate(any_authority().certificate).public_bytes(Encoding.DER)
+    line = "X: ".ljust(_SEGMENT_MAX - len(trust) - len(bytes(4) + b"\r\nY: y\r\n"), "x")
+    long = [(f"{line}\nY: y", taken(shows="one of 1 tokens, its own"))]
+    long.append(
+        (f"{line}x\nY: y", f"{NO_TOKEN.partition('.key')[0]}credentials of more than 65535")
+    )
+    for lines, says in (*TOKENS_OF_A_STATION, *long):
         files = {**token, f"stations/{STATION}/tc.key": lines}
         await rig.check_configuration(NAMED + TOKENS + HTTPS, says, files, key_of=STATION)
     for files, says in ODD:
@@ -606,6 +643,7 @@ async def test_what_a_station_cannot_read_is_not_handed_out(rig):
         ({"key": b"geheim"}, ".key: no private key that a station can read (P-256 or RSA)"),
         ({"key": written(p256, pem, sealed=sealed)}, ".key: no private key that a station can"),
         ({"key": written(Ed25519PrivateKey.generate(), pem)}, ".key: no private key that a sta"),
+        ({"key": written(generate_private_key(SECP384R1()), pem)}, ".key: a station cannot read 1"),
         ({"crt": b""}, f".key: {alone}"),
     ):
         for name in ("tc", "cups"):

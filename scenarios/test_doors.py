@@ -10,6 +10,10 @@ from bench.virtual.visitor import (
     CLOSE,
     HALF_AT_HOME,
     TEXT,
+    TLS_1_1,
+    TLS_1_2,
+    alert,
+    client_hello,
     frame,
     in_two,
     longest_uri,
@@ -27,6 +31,13 @@ INFO = "/update-info"
 STRANGER = "0016C001F1FFFFFF"
 _TEXT_MAX = 65_536
 _STATIONS_MAX = 4096
+_CIPHER = 0xC02B  # ECDHE-ECDSA-AES128-GCM-SHA256
+_ALERTS = {
+    42: "refuses the server's certificate",
+    45: "says that the server's certificate has expired",
+    46: "refuses the server's certificate",
+    48: "does not trust the server's certificate",
+}
 _NOTHING = "no WebSocket request: did not receive a valid HTTP request"
 _VERSION = '{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}'
 
@@ -124,7 +135,8 @@ async def test_only_two_ways_are_there(rig):
     rig.open_door()
     rig.only("west")
     await served(rig)
-    for path in ("/", "/router-inf", "/router-info/", "/ROUTER-INFO"):
+    others = "/", "/router-inf", "/router-info/", "/ROUTER-INFO", f"{ASKS}%3F"
+    for path in (*others, f"/x{data(rig.west)}"):
         await rig.knock(upgrade(path), status=404, because="only /router-info is here")
     for spelling in ("", "west", "0016C001F150", "0016C001F15000010"):
         why = "the path does not end with a station EUI"
@@ -143,7 +155,8 @@ async def test_what_is_no_question_is_answered_so(rig):
     why = 'not a question for a router: {"router": <EUI>}'
     routers = (json.dumps({"router": one}) for one in ("west", -1, 1 << 64, None, True))
     octets = json.dumps({"router": rig.west.eui}).encode()  # a station asks in a text
-    for said in ("{}", "[]", "nonsense", octets, b"\xff", *routers):
+    answer = json.dumps({"msgtype": "router", "router": rig.west.eui})
+    for said in ("{}", "[]", "nonsense", octets, b"\xff", answer, *routers):
         asked = upgrade(ASKS) + frame(said)
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
         rig.expect_said("error", why, told.said.get("error"))
@@ -180,9 +193,10 @@ async def test_only_listed_stations_may_come(rig):
 
 
 @pytest.mark.fault("lns", "restarted")
-async def test_no_station_may_come_where_none_is_listed(rig):
+@pytest.mark.parametrize("shows", ["", "token"])
+async def test_no_station_may_come_where_none_is_listed(rig, shows):
     """A list without a station is one; whoever hears a device, nobody tells of it."""
-    rig.open_door()
+    rig.open_door(shows)
     rig.only("west")
     await served(rig)
     for station in (rig.west, rig.east):
@@ -191,6 +205,10 @@ async def test_no_station_may_come_where_none_is_listed(rig):
     for station in (rig.west.eui, STRANGER):
         why = "not in the list of stations"
         await rig.knock(upgrade(f"/router/{station}"), status=403, because=why, of=station)
+        if shows:  # and none has a token
+            asked = upgrade(ASKS, bearer(rig.west))
+            await rig.knock(asked, status=401, because="wrong token")
+            continue
         asked = upgrade(ASKS) + frame(json.dumps({"router": station}))
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why, of=station)
         rig.expect_said("error", why, told.said.get("error"))
@@ -284,6 +302,8 @@ async def test_an_odd_certificate_is_good_for_nobody(rig):
     handshake = "TLS handshake: the client certificate"
     await rig.knock(asked, shows="a foreigner", because=f"{handshake} is of another authority")
     await rig.knock(asked, shows="an expired one", because=f"{handshake} has expired")
+    await rig.knock(asked, shows="one of tomorrow", because=f"{handshake} is not valid yet")
+    await rig.knock(asked, shows="a server only", because=f"{handshake} is not made for clients")
     await served(rig)
 
 
@@ -312,6 +332,16 @@ async def test_a_handshake_is_not_waited_for(rig):
     await rig.knock(b"", plain=True, because="TLS handshake: takes too long", lasts=seconds(5))
     left = "TLS handshake: left in the middle of it"
     await rig.knock(b"\x16\x03", plain=True, leaves=seconds(1), because=left)
+    for said, why in (
+        ([bytes(9)], "speaks no TLS"),
+        ([client_hello(TLS_1_1, _CIPHER)], "speaks no TLS of version 1.2 or later"),
+        ([client_hello(TLS_1_2, 0)], "no cipher is known to both sides"),
+        *(
+            ([client_hello(TLS_1_2, _CIPHER), alert(number)], f"the station {why}")
+            for number, why in _ALERTS.items()
+        ),
+    ):
+        await rig.knock(*said, plain=True, because=f"TLS handshake: {why}")
     await served(rig)
 
 
@@ -510,6 +540,7 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
         (post(f"{INFO}/", body), 404, "only /update-info is here"),
         (request("GET", INFO), 405, "only POST is served"),
         (request("PUT", INFO), 405, "only POST is served"),
+        (request("Post", INFO), 400, "no HTTP request"),
         (request("POST", INFO), 411, "no Content-Length"),
         (post(INFO, b"", [("Content-Length", "16385")]), 413, "the body is too large"),
         (post(INFO, b"{}"), 400, "no update-info request"),
@@ -599,7 +630,8 @@ async def test_who_goes_away_says_so(rig, shows):
     rig.open_door(shows, cups=True)
     rig.only("west")
     await served(rig)
-    here = rig.begin_knocking(upgrade(f"/router/{STRANGER}"), closed_with=1001)
+    hello = upgrade(f"/router/{STRANGER}")  # and no goodbye, which is waited for
+    here = rig.begin_knocking(hello, closed_with=1001, lasts=seconds(6))
     asks = rig.begin_knocking(upgrade(ASKS))
     silent = [rig.begin_knocking(b"", plain=True, at_cups=cups) for cups in (False, True)]
     await rig.wait(seconds(1))

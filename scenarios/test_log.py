@@ -1,9 +1,11 @@
 """What does a network server tell the person at its console, and how often?"""
 
 import json
+from ipaddress import IPv4Address
 from itertools import product
 
 import pytest
+from cryptography.x509 import IPAddress, SubjectAlternativeName
 
 from bench.certificates import SERVER, any_authority
 from bench.clock import milliseconds, minutes, seconds
@@ -294,7 +296,9 @@ NAMES = {
     "any": (("*.example",), "lns.example", ("example", "a.lns.example", "lns.elsewhere")),
     "several": (("a.example", "b.example"), "b.example", ("c.example",)),
     "an address": (("192.0.2.1",), "192.0.2.1", ("192.0.2.2",)),
+    "no name": ((), "", ("192.0.2.1",)),
 }
+NO_NAME = SubjectAlternativeName([IPAddress(IPv4Address("192.0.2.1"))])
 
 
 @pytest.mark.parametrize("kind", [*NAMES, "common"])
@@ -305,12 +309,18 @@ async def test_a_certificate_that_no_station_takes_is_named(rig, kind):
     names, right, wrong = NAMES["one" if kind == "common" else kind]
     authority = any_authority()
     # Where there is no other name stations take the common one.
-    pair = authority.issue(names, usages=[SERVER]) if kind == "common" else authority.server(*names)
+    match kind:
+        case "common":
+            pair = authority.issue(names, usages=[SERVER])
+        case "no name":
+            pair = authority.issue(["192.0.2.1"], usages=[SERVER], alternatives=NO_NAME)
+        case _:
+            pair = authority.server(*names)
     says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
-    for name in (right, right.upper(), *wrong):
+    for name in filter(None, (right, right.upper(), *wrong)):
         lns_toml = f'[lns]\nid = "lns-a"\npublic_uri = "wss://{name}:443"\n{TLS}'
         await rig.check_configuration(lns_toml, says, certificate=pair)
-    it_has = ", ".join(names)
+    it_has = ", ".join(names) or "none"
     rig.expect_logged(*here(rig), *(
         f"WARNING server.crt has no DNS name {name} (it has: {it_has}): stations will refuse it"
         for name in wrong

@@ -245,6 +245,8 @@ def at_once(
     """What is wrong in a downlink that answers no uplink: class C, in RX2 only."""
     phy = _octets(told["pdu"])
     yield from check.same("dC", 2, told["dC"])
+    # It can wait, and an answer cannot: none may be kept from its window.
+    yield from check.same("priority", 0, told.get("priority", 0))
     if not device.is_class_c:
         yield check.wrong("dC", "an answer to an uplink: it is a class A device", told["dC"])
     for name in ("RX1DR", "RX1Freq"):

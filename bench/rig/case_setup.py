@@ -47,9 +47,10 @@ class CaseSetup:
     """One case as it is being set up and played; the parts of its rig share it.
 
     Remembers devices, stations and network servers by name, in the order in which they were asked
-    for. `retimed` says how long a wait of the scenario takes here (µs); whoever is among
-    `listeners` sees each event before it is written. `clock_began`: what the clocks of the servers
-    showed when the bench's was 0, where that is known.
+    for, and what is to be logged of CUPS. `retimed` says how long a wait of the scenario takes here
+    (µs); whoever is among `listeners` sees each event before it is written.
+    `clock_began`: what the clocks of the servers showed when that of the bench was 0, if it is
+    known.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class CaseSetup:
         self.on_disk = self.on_redis = self.breaks_writes = self.ends_leases = False
         self.capture_mib = 1024
         self.door: DoorRules | None = None
+        self.cups_says: list[str] = []
         self.retimed = retimed
         self.devices: dict[str, CaseDevice] = {}
         self.stations: dict[str, CaseStation] = {}

@@ -24,6 +24,7 @@ from lns.lorawan.__main__ import main as read_frame
 
 _LOG = logging.getLogger("lns")
 _OF_DOORS = re.compile(r"[A-Z]+ \S+: (CUPS: )?(refused: |connected from|disconnected \()")
+_OF_CUPS = re.compile(r"INFO (?:[0-9A-F]{16}: )?CUPS: (.*)")
 LINES_MAX = 60
 """So many lines of a kind are logged in a minute."""
 _LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z ([A-Z]+ \S.*)")
@@ -182,6 +183,8 @@ class Log:
     def _look_for_doors(self, lines: Sequence[str]) -> None:
         """Whether the log tells of whoever came, and who left, what the capture tells.
 
+        And where CUPS listens, and what it hands out.
+
         Only where the program is in this process, stations come through a door, all is told of,
         and nobody is killed, who tells nothing more.
         """
@@ -197,6 +200,9 @@ class Log:
         for line in sorted(due | seen):
             for found in check.same(f"lines of {line!r}", due[line], seen[line]):
                 self.setup.case.find(found)
+        told = Counter(found[1] for found in map(_OF_CUPS.match, lines) if found)
+        for line in sorted(Counter(self.setup.cups_says) - told):
+            self.setup.case.find(check.wrong("line of CUPS", line, None))
 
     def _look_for_keys(self, lines: Sequence[str]) -> None:
         if not lines:

@@ -470,6 +470,8 @@ class MemoryServer(NetworkServer):
         number = list(setup.servers).index(self.lns)
         self.door = Door(self.lns, number, setup.door, stations, self._record, setup.case.find)
         await self.door.open(server, setup.tasks)
+        if setup.door.cups:
+            setup.cups_says.append(f"listening {self.door.cups_uri}/update-info")
 
     async def open_door_again(self) -> None:
         """Let the listeners end in order, and begin anew."""

@@ -38,6 +38,7 @@ from lns.startup import prepare
 ELSEWHERE = "198.51.100.7"
 """Where visitors come from who are no station of the case."""
 _REFUSALS = frozenset({400, 401, 403, 404, 405, 411, 413, 503})
+_GIVEN = "CUPS URI", "TC URI", "CUPS credentials", "TC credentials"
 _LONGEST_US, _EXACT_US = 300_000_000, 50_000
 
 
@@ -91,11 +92,12 @@ class Visits:
         """Come to the door from a `host` with these octets, a moment apart, and stay to the end.
 
         Over TLS where there is some, unless it is `plain`, with what the station that `shows` has,
-        or with a certificate of "nobody", "two names", "a server", "a foreigner", "an expired one",
-        or with one that spells west "with dashes" or "with blanks".
-        Who does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the HTTP
-        `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and `because` of
-        what it is refused, as the station that it said to be (`of`); whoever is refused is told so.
+        or with a certificate of "nobody", "two names", "a server", "a server only", "a foreigner",
+        "an expired one" or "one of tomorrow", or with one that spells west "with dashes" or "with
+        blanks". Who does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the
+        HTTP `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and
+        `because` of what it is refused, as the station that it said to be (`of`); whoever is
+        refused is told so.
         """
         await self.setup.begin()
         door = self._door(lns)
@@ -168,6 +170,9 @@ class Visits:
             self.expect_said("connection", "close", answer.header("Connection"))
             kind = "application/octet-stream" if answer.status == HTTPStatus.OK else "text/plain"
             self.expect_said("type", kind, answer.header("Content-Type"))
+        if at_cups and answer.status == HTTPStatus.OK:
+            given = [what for what, part in zip(_GIVEN, answer.handed_out, strict=True) if part]
+            self.setup.cups_says.append(", ".join(given) or "nothing changes")
         if because is not None and answer.status in _REFUSALS:
             why = because.removeprefix("CUPS: ")
             self.expect_said("body", f"{why}\n", answer.body.decode(errors="replace"))

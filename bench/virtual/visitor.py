@@ -20,6 +20,8 @@ HALF_AT_HOME = "0016C001F1FFFFFE"
 """A station in whose files nobody has written where its network server is."""
 TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _LAST, _OPCODE, _MASKED, _TWO_OCTETS, _EIGHT_OCTETS = 0x80, 0x0F, 0x80, 126, 127
+TLS_1_1, TLS_1_2 = 0x0302, 0x0303
+_ALERT, _HANDSHAKE = 0x15, 0x16
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 Headers = Sequence[tuple[str, str]]
 
@@ -53,6 +55,20 @@ def frame(content: str | bytes, opcode: int | None = None) -> bytes:
     else:
         head = struct.pack("!BBQ", _LAST | opcode, _MASKED | _EIGHT_OCTETS, count)
     return head + bytes(4) + octets
+
+
+def client_hello(version: int, cipher: int) -> bytes:
+    """The first words of TLS, of who knows P-256 and one cipher (RFC 5246, 7.4.1.2)."""
+    # supported_groups: secp256r1; signature_algorithms: ecdsa_secp256r1_sha256
+    extensions = bytes.fromhex("000a000400020017000d000400020403")
+    hello = struct.pack("!H32xBHHBBH", version, 0, 2, cipher, 1, 0, len(extensions)) + extensions
+    message = b"\x01" + len(hello).to_bytes(3, "big") + hello
+    return struct.pack("!BHH", _HANDSHAKE, 0x0301, len(message)) + message
+
+
+def alert(description: int) -> bytes:
+    """Why somebody ends a TLS handshake (RFC 5246, 7.2)."""
+    return struct.pack("!BHHBB", _ALERT, TLS_1_2, 2, 2, description)
 
 
 def in_two(text: str) -> tuple[bytes, bytes]:

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from bench.certificates import (
     CLIENT,
+    SERVER,
     Authority,
     Pair,
     any_authority,
@@ -48,12 +49,15 @@ from lns.startup import prepare
 
 HOST, IPV6_HOST = "127.0.0.1", "::1"
 DISCOVERY = "/router-info"
-_APART_US, _ENDS_WITHIN_S = 10_000, 60
+_APART_US, _ENDS_WITHIN_S, _HEAD_BYTES = 10_000, 60, 9
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
 _SPELLED = {"with dashes": "00-16-C0-01-F1-50-00-01", "with blanks": " 0016c001f1500001 "}
-_ODD = ("nobody", "a server", "a foreigner", "two names", "an expired one", *_SPELLED)
+_ODD = (
+    *("nobody", "two names", "a server", "a server only"),
+    *("a foreigner", "an expired one", "one of tomorrow"),
+)
 
 
 def _odd(kind: str) -> Pair:
@@ -67,6 +71,11 @@ def _odd(kind: str) -> Pair:
             return any_authority().issue(["0016C001F1500001", "0016C001F1500001"], usages=[CLIENT])
         case "a server":
             return any_authority().issue(["0016C001F1500001"], usages=[])
+        case "a server only":
+            return any_authority().issue(["0016C001F1500001"], usages=[SERVER])
+        case "one of tomorrow":
+            tomorrow = timedelta(days=1)
+            return any_authority().issue(["0016C001F1500001"], usages=[CLIENT], begins_in=tomorrow)
         case "an expired one":
             past = timedelta(hours=-1)
             return any_authority().issue(["0016C001F1500001"], usages=[CLIENT], ends_in=past)
@@ -80,9 +89,10 @@ def token_of(station: str) -> str:
 
 
 def _der(pem: bytes) -> bytes:
-    """What stands in a PEM, or a token as it is; four zeros for nothing (CUPS protocol)."""
+    """What stands in a PEM, or the lines of a token; four zeros for nothing (CUPS protocol)."""
     if b"-----" not in pem:
-        return pem or bytes(4)
+        lines = [line.strip() for line in pem.split(b"\n") if line.strip()]
+        return b"".join(line + b"\r\n" for line in lines) or bytes(4)
     return b64decode(b"".join(pem.split(b"-----")[2].split()))
 
 
@@ -94,7 +104,8 @@ class _Visit(asyncio.Protocol):
     octets: bytearray = field(default_factory=bytearray)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).write(self.says)
+        for part in (self.says[:_HEAD_BYTES], self.says[_HEAD_BYTES:]):  # as a network may
+            cast(asyncio.Transport, transport).write(part)
 
     def data_received(self, data: bytes) -> None:
         self.octets += data
@@ -123,7 +134,7 @@ class Door:
         self._rules, self._stations = rules, stations
         self._host = IPV6_HOST if rules.ipv6 else HOST
         self._record, self._find = record, find
-        self._port, self._cups_port = _FIRST_PORT + number, _CUPS_PORT + number
+        self._port, self._cups_port = self._ports = _FIRST_PORT + number, _CUPS_PORT + number
         self._folder = new_folder("door")
         self._uris: dict[Eui, str] = {}
         self._links: dict[Eui, WebSocketLink] = {}
@@ -222,7 +233,7 @@ class Door:
         None where there is no TLS.
         """
         trust = self._folder / "stations-ca.crt"
-        if who in _ODD:
+        if who in _ODD or who in _SPELLED:
             pair = _odd(who)
             pair.write(self._folder, "odd")
             return StationTls(trust, self._folder / "odd.crt", self._folder / "odd.key")
@@ -299,7 +310,8 @@ class Door:
         self._record(event)
         if not isinstance(event, Connection):
             return
-        if event.peer.rpartition(":")[0] not in self._hosts:
+        host, _, port = event.peer.rpartition(":")
+        if host not in self._hosts or not port.isdigit() or int(port) in self._ports:
             self._wrong(f"somebody came from {event.peer}: expected {', '.join(self._hosts)}")
         if event.stage == "refused":
             self._refused[event.cause or "", event.station] += 1
@@ -360,11 +372,11 @@ class Door:
         match self._rules.shows:
             case "token":
                 # One is written out, the others are in the files of their stations.
-                first, *others = self._stations.values()
-                tokens = f'"{first}" = "{token_of(first)}"\n' + "".join(
-                    f'"{one}" = "file:stations/{one}/tc.key"\n' for one in others
-                )
-                (self._folder / "tokens.toml").write_text(tokens, "utf-8")
+                stations = [*self._stations.values()] if self._rules.only != () else []
+                tokens = {one: f"file:stations/{one}/tc.key" for one in stations}
+                tokens |= {one: token_of(one) for one in stations[:1]}
+                text = "".join(f'"{one}" = "{token}"\n' for one, token in tokens.items())
+                (self._folder / "tokens.toml").write_text(text, "utf-8")
                 return {"tokens": "tokens.toml"}
             case "certificate" | "any certificate":
                 asked: dict[str, object] = {"client_ca": "stations-ca.crt"}
@@ -373,11 +385,12 @@ class Door:
                 return {}
 
     def _write_half_a_home(self) -> None:
-        """With nothing about where the network server is, and the longest URI of CUPS."""
+        """With nothing about where the network server is, and much of what there may be."""
         home, scheme = self.home(Eui(HALF_AT_HOME)), self.cups_uri.partition("://")[0]
         home.mkdir(parents=True)
         (home / "cups.uri").write_text(f" {longest_uri(scheme)}\n", "ascii")
         (home / "tc.trust").write_bytes(any_authority().certificate)
+        (home / "tc.key").write_bytes(b"\n Authorization: geheim\r\n\nX-More: yes \t")
 
     def _write_home(self, station: Eui) -> None:
         shows, authority = self._rules.shows, any_authority()
