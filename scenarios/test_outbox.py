@@ -307,6 +307,7 @@ async def test_what_waits_for_exactly_as_long_as_it_may_is_not_put_aside(rig, ea
     rig.only("west")
     rig.cut_upstream()
     frame = await rig.craft(rig.alpha)
+    await rig.wait(0, whole=milliseconds(1))
     await rig.restart_lns()
     await rig.wait(seconds(2) - earlier)
     await rig.say(rig.told(frame, by="west"), by="west")

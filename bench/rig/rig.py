@@ -275,9 +275,10 @@ class Rig(Expectations):
 
     # --- time -----------------------------------------------------------------------------------
 
-    async def wait(self, us: int) -> None:
-        """Let time pass."""
-        await self.pause(self.setup.retimed(us))
+    async def wait(self, us: int, *, whole: int = 1) -> None:
+        """Let time pass, and a little more until the run has lasted a multiple of `whole` µs."""
+        us = self.setup.retimed(us)
+        await self.pause(us if whole == 1 else us + -(now_us() + us) % whole)
 
     async def wait_until(self, us: int) -> None:
         """Let time pass until so much of it is over since the first act."""

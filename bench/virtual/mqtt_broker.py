@@ -487,7 +487,7 @@ class MqttBroker:
         refused_us = client.refused_us
         if refused_us is not None and (stayed_us := now_us() - refused_us) > _MOMENT_US:
             self.wrong(
-                f"{client.login.client}: expected it leaves when its login is refused, observed"
+                f"{client.login.client}: expected it leaves when it is refused, observed"
                 f" {stayed_us} us later"
             )
 
