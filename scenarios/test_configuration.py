@@ -251,6 +251,14 @@ FAR = [
     *((f'{LNS}[upstream]\nurl = "{one}"', f"lns.toml:4: upstream.url: {said}") for one, said in (
         ("amqp://geheim@a", "amqp:// is not served; served are: memory://, mqtt://, mqtts://"),
         ("mqtt://geheim@", "the URL of the broker names no host"),
+        ("mqtt://a b", "the URL of the broker names no host"),
+        (f"mqtt://{'a' * 254}", "the URL of the broker names no host"),
+        ("mqtt://a:0", "the port of a broker is 1 to 65535"),
+        ("mqtt://a:65536", "not the URL of a broker; it is mqtt://"),
+        ("mqtt://a/geheim", "the URL of a broker ends after its port"),
+        ("mqtt://a?geheim", "the URL of a broker ends after its port"),
+        ("mqtt://a#geheim", "the URL of a broker ends after its port"),
+        ("mqtt://:geheim@a", "MQTT takes a password only with a user"),
     )),
     (
         f'{LNS}[upstream]\nurl = "mqtt://a"\nca = "server.crt"',
@@ -276,6 +284,35 @@ async def test_a_mistake_in_a_configuration_is_told_with_its_line(rig, rows):
     await served(rig)
     for lns_toml, says in rows:
         await rig.check_configuration(lns_toml, says)
+
+
+READ = {
+    "broker": {
+        "mqtt://a": ("mqtt://a:1883", None, None),
+        "mqtts://A.example/": ("mqtts://a.example:8883", None, None),
+        "mqtt://u@[2001:db8::1]:65535": ("mqtt://[2001:db8::1]:65535", "u", None),
+        "mqtt://u%40:p%2F@a": ("mqtt://a:1883", "u@", "p/"),
+        f"mqtt://{'a' * 253}:1": (f"mqtt://{'a' * 253}:1", None, None),
+    },
+    "topic filter": dict.fromkeys(("a", "#", "+", "/", "a/#", "+/b/+", "a" * 65_535))
+    | dict.fromkeys(("", "a#", "a/b+", "#/a", "a/#/b", "a/#/b/c", "##", "a\0"), "refused")
+    | dict.fromkeys(("a" * 65_536, "\N{DEGREE SIGN}" * 32_768), "refused"),
+    "time": {
+        "7": 7_000_000, "7.": 7_000_000, "1.5": 1_500_000, " 1.05 ": 1_050_000,
+        "1.000001": 1_000_001, "2.1234567": 2_123_456, "1970-01-01T00:00:03.25Z": 3_250_000,
+        "1970-01-01T02:00:04+02:00": 4_000_000, "1970-01-02": 86_400_000_000, " ": None,
+        "1.2.3": "refused", "-1": "refused", "now": "refused",
+    },
+}  # fmt: skip
+"""What a consumer or a server is told as a text, and what it has to make of that."""
+
+
+@pytest.mark.parametrize("what", READ)
+async def test_what_stands_in_a_text_is_read_as_it_is_meant(rig, what):
+    """A broker has the port of its scheme unless it names one; what nobody can read is refused."""
+    await served(rig)
+    for text, due in READ[what].items():
+        await rig.check_read(what, text, due)
 
 
 SHAPES = [

@@ -6,6 +6,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
+from lns.clock import StoreUnavailable
 from scenarios.telling import hear, tell
 from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, STRANGE
 
@@ -463,6 +464,34 @@ async def test_a_consumer_finds_its_broker_again_and_what_it_did_not_acknowledge
     rig.expect_ignored(again, by="window")
 
 
+@pytest.mark.requires("QoS 0")
+async def test_what_nobody_has_to_acknowledge_holds_up_no_acknowledgement(rig):
+    """Its effect fails for a while; what came behind it on another topic is done with at once."""
+    rig.keep_on_disk()
+    rig.consumer(refuses="x", refusals=3)
+    messages = [await rig.inject(rig.alpha, message_id="x", qos=0), await rig.inject(rig.charlie)]
+    await rig.wait(seconds(5))
+    for message in messages:
+        rig.expect_effects(message)
+
+
+@pytest.mark.requires("unlimited broker")
+@pytest.mark.fault("broker", "subscription refused")
+async def test_a_consumer_that_may_not_subscribe_leaves_and_comes_again(rig):
+    """It would be brought nothing new; some time the broker may let it."""
+    rig.keep_on_disk()
+    rig.consumer()
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.refuse_subscriptions(2)
+    await rig.redeliver()
+    await rig.wait(seconds(5))
+    messages.append(await rig.inject(rig.alpha, number=2))
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+
+
 @pytest.mark.fault("consumer", "disk full")
 async def test_what_a_file_does_not_take_for_good_has_its_effect_once(rig):
     """What a consumer did is taken back when its commit fails: it is done again, and kept then."""
@@ -478,6 +507,44 @@ async def test_what_a_file_does_not_take_for_good_has_its_effect_once(rig):
     for message in messages:
         rig.expect_effects(message)
         rig.expect_ignored(message, by="sequence", times=0)
+
+
+@pytest.mark.fault("consumer", "disk full")
+async def test_a_consumer_whose_disk_fails_does_not_begin(rig):
+    """It says so, and has taken nothing: what came meanwhile has its effect once it can begin."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True)
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.kill_consumer()
+    await rig.break_writes(1)
+    messages.append(await rig.inject(rig.alpha, number=2))
+    with pytest.raises(StoreUnavailable):
+        await rig.start_consumer()
+    rig.cut_store("application")
+    with pytest.raises(StoreUnavailable):
+        await rig.start_consumer()
+    await rig.restore_store("application")
+    await rig.start_consumer()
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+
+
+@pytest.mark.requires("full application")
+@pytest.mark.fault("consumer", "no room")
+async def test_what_half_fits_is_no_effect_of_an_application(rig):
+    """What there is of it is taken back, and all of it comes when there is room."""
+    rig.keep_on_disk()
+    rig.consumer()
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.fill_application(octets=150)
+    messages += [await rig.inject(rig.alpha, number=number) for number in (2, 3)]
+    await rig.wait(seconds(3))
+    await has_effect_with_room(rig, number=4)
+    for message in messages:
+        rig.expect_effects(message)
 
 
 @pytest.mark.requires("small inbox", "QoS 0")

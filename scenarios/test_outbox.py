@@ -202,12 +202,14 @@ async def test_a_full_outbox_refuses_and_has_room_again(rig, strategy, confirmed
 async def test_what_is_put_aside_takes_room_until_it_is_released(rig, confirmed):
     """A message that waits for a person is in the outbox as well, also after a start."""
     rig.consumer()
-    rig.limit_outbox(1)
+    rig.limit_outbox(2)
     rig.park_after(seconds(3))
     rig.only("west")
     rig.cut_upstream()
-    parked = await rig.alpha.send(confirmed=confirmed)
-    await rig.wait(seconds(6))
+    parked = []
+    for _ in range(2):
+        parked.append(await rig.alpha.send(confirmed=confirmed))
+        await rig.wait(seconds(6))
     refused = [await rig.alpha.send(confirmed=confirmed)]
     await rig.restart_lns()
     refused.append(await rig.alpha.send(confirmed=confirmed))
@@ -215,10 +217,10 @@ async def test_what_is_put_aside_takes_room_until_it_is_released(rig, confirmed)
     await rig.wait(seconds(10))
     refused.append(await rig.alpha.send(confirmed=confirmed))
     await rig.release_parked()
-    await rig.until_published(parked)
+    await rig.until_published(parked[-1])
     await rig.wait(seconds(1))
     after = await delivered(rig, confirmed=confirmed)
-    expect_in_order(rig, [parked, after], first=2)
+    expect_in_order(rig, [*parked, after], first=3)
     for uplink in refused:
         rig.expect(uplink, REFUSED, refused="west")
         rig.expect_on_air(uplink)
@@ -294,6 +296,23 @@ async def test_what_waits_is_put_aside_when_its_time_is_over(rig):
     await rig.until_published(uplink)
     expect_in_order(rig, [before])
     expect_in_order(rig, [uplink], first=3)
+
+
+@pytest.mark.fault("broker", "away for too long")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("earlier", [milliseconds(181), milliseconds(182), milliseconds(183)])
+async def test_what_waits_for_exactly_as_long_as_it_may_is_not_put_aside(rig, earlier):
+    """A server looks every second since it began: then it is three seconds old, or 1 ms beside."""
+    rig.park_after(seconds(3))
+    rig.only("west")
+    rig.cut_upstream()
+    frame = await rig.craft(rig.alpha)
+    await rig.wait(0, whole=milliseconds(1))
+    await rig.restart_lns()
+    await rig.wait(seconds(2) - earlier)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(7))
+    rig.expect(frame, FIRST, first="west")
 
 
 @pytest.mark.fault("broker", "away for too long")

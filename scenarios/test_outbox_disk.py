@@ -4,6 +4,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from scenarios.delivering import delivered, expect_in_order
+from scenarios.telling import hear
 from scenarios.words import FIRST, REFUSED
 
 pytestmark = [pytest.mark.requires("outbox"), pytest.mark.requires("virtual time")]
@@ -109,6 +110,27 @@ async def test_what_a_full_disk_does_not_put_aside_is_put_aside_later(rig):
     await rig.until_published(parked)
     expect_in_order(rig, [before])
     expect_in_order(rig, [parked], first=3)
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_the_disk_has_too_late_waits_all_the_same(rig):
+    """Whoever waited for that has given up and answers nobody; it is put aside in its time."""
+    rig.park_after(seconds(3))
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.wait(seconds(1))
+    rig.cut_upstream()
+    await rig.slow_disk(seconds(12))
+    frame = await hear(rig, rig.alpha, "west", after=seconds(1))
+    await rig.slow_disk(0)
+    await rig.wait(seconds(20))
+    await rig.restore_upstream()
+    await rig.wait(seconds(31))
+    after = await delivered(rig)
+    rig.expect(frame, REFUSED, refused="west")
+    for number, uplink in ((1, before), (3, after)):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_upstream(uplink, through="west", sequenceNumber=number)
 
 
 @pytest.mark.fault("broker", "disk broken")

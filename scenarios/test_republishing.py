@@ -51,3 +51,23 @@ async def test_what_is_published_once_more_waits_for_the_broker_in_its_order(rig
     for message in messages:
         rig.expect_effects(message)
         rig.expect_ignored(message, by="sequence", times=0)
+
+
+@pytest.mark.requires("full application")
+@pytest.mark.fault("consumer", "disk full")
+async def test_what_waits_to_be_published_once_more_is_counted_rightly(rig):
+    """Two may wait: what could not be kept is none of them, and whatever the broker has is gone."""
+    rig.keep_on_disk()
+    rig.consumer(republishes=2)
+    await rig.inject(rig.alpha, number=1)
+    await rig.wait(seconds(1))
+    await rig.break_writes(2)
+    messages = []
+    for first in (2, 4, 6):
+        await rig.fill_application()
+        messages += [await rig.inject(rig.alpha, number=first + n) for n in (0, 1)]
+        await rig.wait(seconds(2))
+        await rig.make_room()
+        await rig.wait(seconds(60))
+    for message in messages:
+        rig.expect_effects(message)

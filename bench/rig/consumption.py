@@ -147,11 +147,16 @@ class Consumption:
         await self.setup.begin()
         await self._named(name).crash(at)
 
-    async def fill_application(self, room: int = 0, name: str = CONSUMER) -> None:
-        """Let the application of a consumer have room for so many effects, until `make_room`."""
+    async def fill_application(
+        self, room: int = 0, name: str = CONSUMER, *, octets: int | None = None
+    ) -> None:
+        """Let the application of a consumer have room for so many effects, until `make_room`.
+
+        With `octets` its file takes so many of them more, of what it has together.
+        """
         self.must_have("full application")
         await self.setup.begin()
-        await self._named(name).fill(room)
+        await self._named(name).fill(None if octets is not None else room, octets)
 
     async def tamper_with_effects(self, name: str = CONSUMER) -> None:
         """Let a consumer that does not run find its effects cut short, in use, or another's.
@@ -184,6 +189,12 @@ class Consumption:
         self.must_have("unlimited broker")
         await self.setup.begin()
         self._named(name).unlimit()
+
+    async def refuse_subscriptions(self, times: int, name: str = CONSUMER) -> None:
+        """Let the broker refuse what a consumer asks it for; it has to leave, and to come again."""
+        self.must_have("unlimited broker")
+        await self.setup.begin()
+        self._named(name).refuse_subscriptions(times)
 
     async def stop_broker(self) -> None:
         """End the broker, until `start_broker`; it remembers what it has acknowledged."""

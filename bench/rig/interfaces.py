@@ -465,8 +465,15 @@ class Consumer(Protocol):
         """Let the broker bring it more at a time than it takes."""
         return None
 
-    async def fill(self, room: int | None) -> None:
-        """Let its application have room for so many effects and no more; None: for all."""
+    def refuse_subscriptions(self, times: int) -> None:
+        """Let the broker refuse what it asks for."""
+        return None
+
+    async def fill(self, room: int | None, octets: int | None = None) -> None:
+        """Let its application have room for so many effects or octets and no more; None: for all.
+
+        What is over the `octets` is written as far as it fits, and has to be taken back.
+        """
         return None
 
     async def tamper(self) -> None:

@@ -275,9 +275,10 @@ class Rig(Expectations):
 
     # --- time -----------------------------------------------------------------------------------
 
-    async def wait(self, us: int) -> None:
-        """Let time pass."""
-        await self.pause(self.setup.retimed(us))
+    async def wait(self, us: int, *, whole: int = 1) -> None:
+        """Let time pass, and a little more until the run has lasted a multiple of `whole` µs."""
+        us = self.setup.retimed(us)
+        await self.pause(us if whole == 1 else us + -(now_us() + us) % whole)
 
     async def wait_until(self, us: int) -> None:
         """Let time pass until so much of it is over since the first act."""
@@ -325,6 +326,7 @@ class Rig(Expectations):
     keep_on_disk = verb("outages", Outages.keep_on_disk)
     keep_in_redis = verb("outages", Outages.keep_in_redis)
     check_configuration = verb("configurations", Configurations.check_configuration)
+    check_read = verb("configurations", Configurations.check_read)
     check_command = verb("configurations", Configurations.check_command)
     run_server = verb("configurations", Configurations.run_server)
     restart_lns = verb("outages", Outages.restart_lns)
@@ -376,6 +378,7 @@ class Rig(Expectations):
     lose_acks = verb("consumption", Consumption.lose_acks)
     redeliver = verb("consumption", Consumption.redeliver)
     unlimit_broker = verb("consumption", Consumption.unlimit_broker)
+    refuse_subscriptions = verb("consumption", Consumption.refuse_subscriptions)
     stop_broker = verb("consumption", Consumption.stop_broker)
     start_broker = verb("consumption", Consumption.start_broker)
     lose_pubacks = verb("consumption", Consumption.lose_pubacks)

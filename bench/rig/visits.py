@@ -13,7 +13,7 @@ from resource import RLIMIT_NOFILE, getrlimit
 from shutil import rmtree
 from signal import SIGTERM, Signals
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from bench.capture.reading import Event
@@ -32,6 +32,9 @@ from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
 from lns.complaints import place_of
 from lns.config import ConfigError, load, load_tokens
+from lns.delivery.detectors import time_us
+from lns.delivery.mqtt_session import broker
+from lns.delivery.subscription import expect_topic_filter
 from lns.running import run
 from lns.startup import prepare
 
@@ -251,6 +254,19 @@ class Configurations:
             self.setup.case.find(found)
 
     @needs(Item.VIRTUAL_TIME)
+    async def check_read(
+        self, what: Literal["broker", "topic filter", "time"], text: str, due: object = None
+    ) -> None:
+        """Let a text be read: "refused" is due where nobody could.
+
+        A broker's URL is read as it is told, with user and password; a time as µs since 1970.
+        """
+        await self.setup.begin()
+        check = Scrutiny(rule="configuration", of=f"{what} {text}", t_us=now_us())
+        for found in check.same("is read as", repr(due), repr(_read(what, text))):
+            self.setup.case.find(found)
+
+    @needs(Item.VIRTUAL_TIME)
     async def run_server(
         self,
         lns_toml: str,
@@ -454,3 +470,16 @@ class Serving:
         writer.transport.abort()
         await asyncio.sleep(1)
         return bool(said)
+
+
+def _read(what: str, text: str) -> object:
+    try:
+        if what == "broker":
+            read = broker(text)
+            return str(read), read.user, read.password
+        if what == "time":
+            return time_us(text)
+        expect_topic_filter(text)
+    except ValueError:
+        return "refused"
+    return None

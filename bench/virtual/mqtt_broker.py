@@ -288,6 +288,10 @@ class Client:
             else:
                 granted.append(0 if topic_filter in self.filters else 0x11)
                 self.filters.pop(topic_filter, None)
+        if asked and self._broker.subscription_refusals:
+            self._broker.subscription_refusals -= 1
+            self.refused_us = now_us()
+            asked, granted = [], bytearray([_NOT_AUTHORIZED])
         self.filters.update(asked)
         answer = _SUBACK if kind == _SUBSCRIBE else _UNSUBACK
         self._say(answer << 4, number + b"\0" + bytes(granted))
@@ -331,9 +335,10 @@ class MqttBroker:
     message; `full_us`: when last so many did, `deaf_us`: when it last was deaf. `well_since_us`:
     since when a client is here and is served. `deserted`: how often one has left or has waited for
     less than `patience_us`; `connections`: how many there were, `lost_us`: when the latest ended.
-    `login_refusals`: so many of the next logins are refused; who is refused has to leave at once,
-    and `turned_away` is told of him. `open_us`: since when every login is taken, `listens_us`:
-    since when one is heard. `is_unlimited`: it brings more at a time than a client takes.
+    `login_refusals`, `subscription_refusals`: so many of the next are refused; who is refused has
+    to leave at once, and `turned_away` is told of a login. `open_us`: since when every login is
+    taken, `listens_us`: since when one is heard. `is_unlimited`: it brings more at a time than a
+    client takes.
     """
 
     def __init__(
@@ -343,7 +348,7 @@ class MqttBroker:
         self.port = 0
         self.wrong = wrong
         self.is_mute = self.is_unlimited = False
-        self.refusals = self.login_refusals = 0
+        self.refusals = self.login_refusals = self.subscription_refusals = 0
         self.refusals_on: Counter[str] = Counter()
         self.refused: Callable[[str], None] = lambda topic: None
         self.crowded: Callable[[str], None] = lambda topic: None
@@ -482,7 +487,7 @@ class MqttBroker:
         refused_us = client.refused_us
         if refused_us is not None and (stayed_us := now_us() - refused_us) > _MOMENT_US:
             self.wrong(
-                f"{client.login.client}: expected it leaves when its login is refused, observed"
+                f"{client.login.client}: expected it leaves when it is refused, observed"
                 f" {stayed_us} us later"
             )
 

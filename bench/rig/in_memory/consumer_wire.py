@@ -8,7 +8,7 @@ import asyncio
 import sys
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection, connect
@@ -19,6 +19,7 @@ from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
+from bench.rig.in_memory.mistakes import no_file_beyond, syncs
 from bench.rig.in_memory.outbox_file import seize
 from bench.rig.interfaces import Wire
 from bench.verdict.wire import json_of
@@ -47,7 +48,7 @@ _AT_LEAST_ONCE, _NOTHING_RETAINED = 1, 2 << 4
 _ASKED = {_TOPIC: _AT_LEAST_ONCE | _NOTHING_RETAINED, TOPIC: _AT_LEAST_ONCE}
 _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
 _TOO_LATE = "lorawan/bench/late/up"
-_LEFT_WITHIN_US = 100_000
+_LEFT_WITHIN_US = _SAID_WITHIN_US = 100_000
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
 
@@ -126,6 +127,11 @@ class ConsumerWire:
         """Let the broker bring more at a time than the consumer takes (Receive Maximum)."""
         self._broker.is_unlimited = True
 
+    def refuse(self, subscriptions: int) -> None:
+        """Let the broker refuse what it asks for, so many times; it leaves without a word then."""
+        self._broker.subscription_refusals = subscriptions
+        self._renewals += subscriptions
+
     def cut(self) -> None:
         """The consumer is gone, or its connection: nothing more of it is heard."""
         self._broker.hang_up()
@@ -159,7 +165,8 @@ class ConsumerWire:
         self._under_way.clear()
         self._held.clear()
         self._flags: deque[bool] = deque()
-        self._sent = self._done = self._told = 0
+        self._sent = self._told = 0
+        self._done_us: list[int] = []  # when each could be acknowledged
         self._retained: list[tuple[str, bytes]] = []
         self._heard: list[tuple[str, bytes]] = []
         self._behind = 0
@@ -215,6 +222,11 @@ class ConsumerWire:
             self._flags.append(again)
 
     @property
+    def _done(self) -> int:
+        """How many messages the broker may forget."""
+        return len(self._done_us)
+
+    @property
     def under_way(self) -> int:
         """How many messages were sent on this connection that the consumer was not handed yet."""
         return len(self._under_way)
@@ -242,7 +254,7 @@ class ConsumerWire:
             held[0] = False
             while self._held and not self._held[0][0]:
                 self._held.popleft()
-                self._done += 1
+                self._done_us.append(now_us())
             delivery.acknowledge()
 
         return replace(delivery, acknowledge=acknowledge)
@@ -253,6 +265,8 @@ class ConsumerWire:
             self._on_the_way.pop(number)()
             if self._told > self._done:
                 self._wrong(f"{self._done} acknowledged", self._told)
+            elif (late_us := now_us() - self._done_us[self._told - 1]) > _SAID_WITHIN_US:
+                self._wrong(f"acknowledged within {_SAID_WITHIN_US} us", f"{late_us} us")
 
     def _hear(self, topic: str, payload: bytes) -> None:
         self._heard.append((topic, payload))
@@ -307,13 +321,14 @@ class Lines:
         self._told_octets = 0
         self._had = 0
         self.room: int | None = None
+        self.spare_octets: int | None = None
         self._lines: JsonLinesFile | JsonLinesStream
 
     def begin(self) -> None:
         """Open the file, as a consumer does that starts."""
         self._had = 0
         if self._elsewhere:
-            self._lines = JsonLinesStream(self.path.open("ab", buffering=0), owned=True)
+            self._lines = JsonLinesStream(self.path.open("ab"), owned=True)
         else:
             self._lines = json_lines(str(self.path), sys.stdout.buffer)
 
@@ -344,8 +359,13 @@ class Lines:
         self._had += 1
 
     def flush(self, transaction: Transaction) -> None:
-        """The lines are in the file."""
-        self._lines.flush(transaction)
+        """The lines are in the file, and those that are taken back on its disk."""
+        spare, octets = self.spare_octets, self.path.stat().st_size
+        beyond = nullcontext() if spare is None else no_file_beyond(octets + spare)
+        with beyond, syncs() as synced:
+            self._lines.flush(transaction)
+        if self._had and not synced and not self._elsewhere:
+            self._found(f"{self._name}: {self._had} effects are kept before they are on the disk")
         if self._elsewhere:
             self._tell()
         if self._had:
@@ -376,7 +396,7 @@ class Lines:
 
     def _take_back(self) -> None:
         """None of the lines stays, as what belongs to them could not be written."""
-        if not self._setup.breaks_writes:
+        if not self._setup.breaks_writes and self.spare_octets is None:
             self._found(f"{self._name}: {self._had} effects were had and are not kept")
         self._books.unavailable(self._name, now_us())
         self._look("that are taken back")

@@ -193,14 +193,14 @@ class DiskOutbox:
         if self._upstream is None:
             raise UpstreamUnavailable("the server does not run")
         self._waiting += 1
-        since_us = now_us()
+        since_us, is_slow = now_us(), self._is_slow
         try:
             await self._upstream.publish(message)
         except UpstreamUnavailable:
             self._waiting -= 1
             raise
         finally:
-            if now_us() - since_us > _DECIDED_US and not self._is_slow:
+            if now_us() - since_us > _DECIDED_US and not is_slow:
                 self._wrong(f"{message.message_id}: expected taken or refused, observed neither")
         self._since[message.message_id] = message.received_at, now_us()
         self._topics[message.message_id] = message.topic

@@ -27,7 +27,7 @@ from bench.rig.in_memory.mistakes import far_from_utc
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.delivery import ConfigurationError
 from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, topic_of
 from lns.delivery.effect import EffectUnavailable, Republishing
@@ -104,7 +104,11 @@ class MemoryConsumer(Consumer):
             self._lines.begin()
         except EffectUnavailable as error:
             raise ConsumerDied(f"consumer {self.settings.name} ended: {error}") from error
-        store = self._store = await self._opened()
+        try:
+            store = self._store = await self._opened()
+        except StoreUnavailable:
+            self._lines.give_up()
+            raise
         relayed = None
         if self.relay is not None:
             assert isinstance(store, SqliteInboxStore), (
@@ -148,12 +152,18 @@ class MemoryConsumer(Consumer):
         self._setup.case.fault("broker", "unlimited", consumer=self.settings.name)
         self.wire.unlimit()
 
-    async def fill(self, room: int | None) -> None:
+    def refuse_subscriptions(self, times: int) -> None:
+        assert self.wire is not None, "only on a wire is a subscription asked for"
+        name = self.settings.name
+        self._setup.case.fault("broker", "subscription refused", consumer=name, times=times)
+        self.wire.refuse(times)
+
+    async def fill(self, room: int | None, octets: int | None = None) -> None:
         assert self._lines is not None, "it is started by the first act"
-        if room is not None:
-            name = self.settings.name
-            self._setup.case.fault("consumer", "no room", consumer=name, room=room)
-        self._lines.room = room
+        name, spare = self.settings.name, room if octets is None else octets
+        if spare is not None:
+            self._setup.case.fault("consumer", "no room", consumer=name, room=spare)
+        self._lines.room, self._lines.spare_octets = room, octets
         if self.relay is not None:
             self.relay.stop() if room is not None else self.relay.start()
 
@@ -203,8 +213,8 @@ class MemoryConsumer(Consumer):
         if self._inbox is None or self._store is None or self._books.is_blind:
             return
         name, before = self.settings.name, await figures_of(self._store)
-        seen = await self._inbox.figures()
-        due, waiting = await figures_of(self._store), self._books.waiting(name)
+        seen, waiting = await self._inbox.figures(), self._books.waiting(name)
+        due = await figures_of(self._store)
         if due != before:
             return  # it decides on something
         counts = 0 if not self.settings.sequence else due.num_dup_msgs_rcvd
@@ -261,7 +271,10 @@ class MemoryConsumer(Consumer):
             died = ConsumerDied(f"consumer {name} ended: {type(cause).__name__}: {cause}")
             if begun.done():
                 raise died from error
-            begun.set_exception(cause if isinstance(cause, ConfigurationError) else died)
+            is_due = isinstance(cause, ConfigurationError) or (
+                isinstance(cause, StoreUnavailable) and self._setup.breaks_writes
+            )
+            begun.set_exception(cause if is_due else died)
         finally:
             self._inbox = None
             lines.give_up()
@@ -558,6 +571,8 @@ class MemoryApplication(Application):
             await self._inboxes[name].close()
         file = self._folder / name
         if consumer != _NOBODY:
+            if self._to_store[consumer].is_cut:
+                raise StoreUnavailable(f"the file of consumer {consumer} takes nothing")
             self._starts[name] += 1
             if self._starts[name] == 2:
                 forget_topics(file)

@@ -7,7 +7,10 @@ from contextlib import contextmanager
 from sqlite3 import DatabaseError
 from time import tzset
 from types import MappingProxyType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 _FAR_EAST = "EAST-09:30"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -34,6 +37,23 @@ def no_file_beyond(octets: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+
+
+@contextmanager
+def syncs() -> Iterator[list["FileDescriptorLike"]]:
+    """The files of which all that was written has been waited for, meanwhile."""
+    synced: list[FileDescriptorLike] = []
+    before = os.fdatasync
+
+    def sync(fd: "FileDescriptorLike") -> None:
+        before(fd)
+        synced.append(fd)
+
+    os.fdatasync = sync
+    try:
+        yield synced
+    finally:
+        os.fdatasync = before
 
 
 @contextmanager

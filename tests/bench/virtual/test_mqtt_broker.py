@@ -188,7 +188,7 @@ def test_who_is_refused_leaves(tmp_path: Path) -> None:
         await asyncio.sleep(5)
 
     assert played(tmp_path, talk) == [
-        "a: expected it leaves when its login is refused, observed 5001000 us later"
+        "a: expected it leaves when it is refused, observed 5001000 us later"
     ]
 
 
