@@ -46,6 +46,7 @@ from bench.inspection.redis_use import (
     reserved,
 )
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.memory_twin import MemoryTwin, TwinClaims, TwinStore
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
 from lns.dedup.claim import Bid
@@ -226,7 +227,7 @@ class _Relay(asyncio.Protocol):
             asked = bytes(self._asked[:whole])
             del self._asked[:whole]
             self._redis.tell_wrong(self._talk.asked(requests))
-            told = self._redis.reply(asked, requests, is_replica=self.is_replica)
+            told = self._redis.reply(self._of, asked, requests, is_replica=self.is_replica)
             delay_us = self._wire.delay_us
             self._redis.confirms(self._of, requests, told[1], delay_us)
             self._talk.learnt(requests, told[1])
@@ -258,6 +259,7 @@ class RealRedis:
         self._relays: set[_Relay] = set()
         self._taken: Counter[str] = Counter()
         self._insistence = Insistence()
+        self._twin = MemoryTwin(found)
         self.empty()
 
     def empty(self) -> None:
@@ -265,6 +267,7 @@ class RealRedis:
         _ask("CONFIG", "SET", "maxmemory", "0")
         _ask("FLUSHALL")
         self._taken.clear()
+        self._twin.empty()
         _ask("MSET", *(word for other in OTHERS.items() for word in other))
 
     def restart(self) -> None:
@@ -285,7 +288,7 @@ class RealRedis:
             return
         if how == "let expire":
             _ask("EVAL", _EXPIRE, "0")
-            return
+            return self._twin.expire()
         if how == "fail over":
             for relay in self._relays:
                 relay.is_replica = True
@@ -295,7 +298,7 @@ class RealRedis:
         _ask("SCRIPT", "FLUSH")
 
     def reply(
-        self, asked: bytes, requests: Sequence[Words], *, is_replica: bool
+        self, of: str, asked: bytes, requests: Sequence[Words], *, is_replica: bool
     ) -> tuple[bytes, Sequence[Any]]:
         """What is said to requests of one connection; who it is it need not prove."""
         if is_replica or requests[0][0] in OPENING:
@@ -306,6 +309,7 @@ class RealRedis:
         for words, before, reply in zip(requests, held, replies, strict=True):
             if not is_refusal(reply):
                 self._look_at(words, before, reply)
+                self._twin.ran(of, words, reply)
         return told, replies
 
     def _look_at(self, words: Words, before: Held, reply: Any) -> None:
@@ -379,8 +383,8 @@ class RealRedis:
     ) -> tuple[RedisStore, RedisClaims]:
         """Sessions and claims as one server has them, until the stack is left."""
         server = await self._server(lns, wire)
-        store = await stack.enter_async_context(RedisStore(server, lns, devices))
-        claims = RedisClaims(server, retention_us=self._retention_us)
+        store = await stack.enter_async_context(TwinStore(self._twin, server, lns, devices))
+        claims = TwinClaims(self._twin, server, self._retention_us)
         return store, await stack.enter_async_context(claims)
 
     async def inbox(
@@ -395,7 +399,8 @@ class RealRedis:
 
     async def claim(self, bid: Bid) -> None:
         """Claim a frame for nobody who runs."""
-        async with RedisClaims(await self._server("", _Whole())) as claims:
+        server = await self._server("", _Whole())
+        async with TwinClaims(self._twin, server, self._retention_us) as claims:
             await claims.claim(bid)
 
     def end(self) -> None:
