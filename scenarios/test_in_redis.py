@@ -12,6 +12,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from scenarios import (
     test_claim_limits,
+    test_counter_limits,
     test_counter_lives,
     test_forgetful_store,
     test_join_limits,
@@ -67,6 +68,10 @@ for _group in GROUPS:
     for _name, _scenario in vars(_group).items():
         if _name.startswith("test_") and _name.removeprefix("test_") not in LEFT_OUT:
             globals().setdefault(_name, in_redis(_scenario))
+
+test_the_last_counters_of_downlinks_are_used = in_redis(
+    test_counter_limits.test_the_last_counters_of_downlinks_are_used
+)
 
 
 @pytest.mark.requires("redis")

@@ -238,11 +238,13 @@ async def test_all_sessions_of_a_device_are_found_in_a_redis_that_had_forgotten_
     rig.only("west")
     await rig.bravo.join()
     first = await rig.bravo.send(confirmed=True)
-    unheard = await rig.craft(rig.bravo)
+    unheard = [await rig.craft(rig.bravo) for _ in range(2)]
     await rig.bravo.join()
     await rig.restart_store(empty=True)
-    await tell(rig, unheard, "west")
-    await rig.wait(seconds(3))
+    for frame, station in zip(unheard, ("west", "north"), strict=True):
+        await tell(rig, frame, station)
+        await rig.wait(seconds(3))
     new = await hear(rig, rig.bravo, "north", confirmed=True)
-    for uplink, station in ((first, "west"), (unheard, "west"), (new, "north")):
+    old, other = unheard
+    for uplink, station in ((first, "west"), (old, "west"), (other, "north"), (new, "north")):
         rig.expect(uplink, FIRST, first=station)

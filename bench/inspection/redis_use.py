@@ -236,7 +236,7 @@ def in_the_end(
         yield from _expiry(key, retention_ms)
     yield from _addresses(by_name, is_sure=is_sure)
     for inbox, number in taken.items():
-        numbers = _pairs(by_name[inbox].value if inbox in by_name else ())
+        numbers = pairs(by_name[inbox].value if inbox in by_name else ())
         if (observed := int(numbers.get(b"position", 0))) != number:
             yield f"{inbox}: expected {number} positions taken, observed {observed}"
     for key in by_name.values():
@@ -297,11 +297,12 @@ def _addresses(by_name: Mapping[str, Key], *, is_sure: bool) -> Iterator[str]:
 
 def _order(order: Key, marks: Key | None) -> Iterator[str]:
     """Each mark stands in the order of its table, at its position."""
-    due = {} if marks is None else _pairs(marks.value)
+    due = {} if marks is None else pairs(marks.value)
     positions = {name: mark.split()[1] for name, mark in due.items()}
-    if (observed := _pairs(order.value)) != positions:
+    if (observed := pairs(order.value)) != positions:
         yield f"{order.name}: expected {positions}, observed {observed}"
 
 
-def _pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What a hash has, or an order, whose names and values come in turn."""
     return dict(zip(flat[::2], flat[1::2], strict=True))

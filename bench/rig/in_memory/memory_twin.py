@@ -1,22 +1,40 @@
-"""Would the store in memory have come to the same as a Redis, with each script that it has run?
+"""Would the store in memory have come to the same as a Redis or a file, with all that it was asked?
 
-What is asked for on one machine and worked out on another in two languages must agree: whose a
-frame is, how far its session came, which counter it is answered with, and which sessions are kept.
+What two stores work out in two languages must agree: whose a frame is, how far its session came,
+which counter it is answered with, which sessions are kept, and what an inbox remembers.
 """
 
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+import json
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection
 from typing import Any, TypeVar
 
 import msgspec
 
-from bench.inspection.redis_use import Words, run_by
+from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_by
 from lns.dedup.claim import STATE_US, Bid, Claim
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
-from lns.store.inbox_store import at_once
+from lns.store.inbox_store import (
+    EVICTED,
+    OVERRUNS,
+    POSITION,
+    Batch,
+    Identity,
+    Mark,
+    MemoryEntries,
+    ParkedMessage,
+    Place,
+    SqliteInboxStore,
+    Table,
+    Work,
+    at_once,
+)
 from lns.store.memory import MemoryClaims, MemoryStore
-from lns.store.redis import RedisStore
+from lns.store.redis import RedisStore, sessions_of
 from lns.store.redis_claims import RedisClaims, asked_by
 from lns.store.redis_wire import RedisServer
 
@@ -50,10 +68,12 @@ class MemoryTwin:
         self.dev_nonces.clear()
         self._claims = MemoryClaims(lambda: self._now_us)
         self._store = MemoryStore()
+        self._inboxes: defaultdict[bytes, _InboxTwin] = defaultdict(_InboxTwin)
         self._said: defaultdict[Asked, list[object]] = defaultdict(list)
         self._kept: dict[bytes, bytes] = {}
         self._told: defaultdict[tuple[str, bytes], list[bytes]] = defaultdict(list)
         self._outdated: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(set)
+        self._joined: Counter[tuple[str, bytes]] = Counter()
 
     def expire(self) -> None:
         """All that would some day."""
@@ -90,6 +110,25 @@ class MemoryTwin:
                 self._claims.forget(_dev_eui(words[1]))
             case b"sessions", b"GET":
                 self._told[lns, words[1]].append(reply or b"")
+            case b"numbers", b"EVAL" | b"EVALSHA" if is_confirmation(words):
+                self._inboxes[keys[0].removesuffix(b"numbers")].confirm(keys, values)
+
+    def look_at_the_end(self, keys: Iterable[Key]) -> None:
+        """What each inbox holds."""
+        held = {key.name.encode(): key.value for key in keys}
+        for inbox, twin in self._inboxes.items():
+            for name, due in twin.tables.items():
+                seen = pairs(held.get(inbox + name, ()))
+                seen.pop(POSITION.encode(), None)
+                self._compare(inbox + name, due, seen)
+
+    def heard_of_join(self, lns: str, dev_eui: Eui) -> None:
+        """A server was told that its join is kept: it knows of nothing older any more."""
+        of = lns, sessions_of(dev_eui).encode()
+        number = self._joined[of]
+        self._outdated[of] |= {b"", *self._told[of][:number]}
+        del self._told[of][:number]
+        self._joined[of] = 0
 
     def _joins(self, lns: str, keys: Words, values: Words, reply: Any) -> None:
         dev_nonce, _, known, written = values
@@ -98,7 +137,9 @@ class MemoryTwin:
         if reply:
             self._claims.begin(_dev_eui(keys[0]), _decode(written)[0].dev_addr)
             self._keeps(lns, keys[1], known, written, reply)
-            self._told[lns, keys[1]] += [written, reply]  # it may not have heard of it
+            told = self._told[lns, keys[1]]
+            self._joined[lns, keys[1]] = len(told)
+            told += [written, reply]  # it may not have heard of it
 
     def _keeps(self, lns: str, key: bytes, known: bytes, written: bytes, kept: bytes) -> None:
         there = self._kept.get(key, known)
@@ -149,6 +190,8 @@ class TwinStore(RedisStore):
         try:
             kept = await super().keep_join(dev_eui, dev_nonce, sessions)
             due = before | {dev_nonce}
+            if kept:
+                self._twin.heard_of_join(self._name_of_this, dev_eui)
             if kept and dev_nonce in before:
                 self._twin.found(f"{dev_eui}: expected DevNonce {dev_nonce} used")
         finally:
@@ -196,3 +239,146 @@ class TwinClaims(RedisClaims):
         said = await asked
         self._twin.answered((bid.lns, *keys), said)
         return said
+
+
+class _InboxTwin:
+    """An inbox of several consumers, as what they confirm makes it; of each hash what it has."""
+
+    def __init__(self) -> None:
+        self.tables: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
+        self._confirmed: set[bytes] = set()
+
+    def confirm(self, keys: Words, values: Words) -> None:
+        """A consumer says what it has decided; said once more it changes nothing."""
+        if keys[-1] in self._confirmed:
+            return
+        self._confirmed.add(keys[-1])
+        said = json.loads(values[1])
+        names = [key.rpartition(b":")[2] for key in keys[:8]]
+        overrun = set()
+        for _, number, name, found, mark in said["marks"]:
+            marks = self.tables[names[number - 1]]
+            if marks.get(name.encode(), b"") == found.encode():
+                marks[name.encode()] = mark.encode()
+            else:
+                overrun.add(_numbers(mark)[1])
+        for name, by in said["numbers"]:
+            self._add(name, int(by))
+        for number, before_us, at_most in said["forget"]:
+            self._forget(self.tables[names[number - 1]], before_us, at_most)
+        for identity in said["unparked"]:
+            self.tables[b"parked"].pop(identity.encode(), None)
+        for identity, message in said["parked"]:
+            self.tables[b"parked"][identity.encode()] = message.encode()
+        for table in names[1:4]:
+            excess = _oldest(self.tables[table])[: max(0, len(self.tables[table]) - int(values[2]))]
+            for oldest in excess:
+                del self.tables[table][oldest]
+            self._add(EVICTED, len(excess))
+        self._add(OVERRUNS, len(overrun))
+
+    def _add(self, name: str, by: int) -> None:
+        numbers = self.tables[b"numbers"]
+        if by:
+            numbers[name.encode()] = b"%d" % (int(numbers.get(name.encode(), 0)) + by)
+
+    def _forget(self, marks: dict[bytes, bytes], before_us: int, at_most: int) -> None:
+        for name in _oldest(marks)[:at_most]:
+            if _numbers(marks[name])[0] >= before_us:
+                return
+            del marks[name]
+
+
+def _numbers(mark: str | bytes) -> tuple[int, ...]:
+    return tuple(map(int, mark.split()))
+
+
+def _oldest(marks: Mapping[bytes, bytes]) -> list[bytes]:
+    return sorted(marks, key=lambda name: (_numbers(marks[name])[1], name))
+
+
+class TwinInbox(SqliteInboxStore):
+    """An inbox in a file, whose marks and numbers are those that there would be in memory."""
+
+    def __init__(self, path: Path, found: Callable[[str], None], *, entries_max: int) -> None:
+        super().__init__(path, entries_max=entries_max)
+        self._found = found
+        self._twin = MemoryEntries(entries_max=entries_max)
+        self._file.read_at_once(self._read)
+
+    def _read(self, db: Connection) -> None:
+        for table, marks in self._twin.marks.items():
+            for name, *mark in db.execute(f"SELECT * FROM inbox_{table} ORDER BY position"):
+                marks[name] = Mark(*mark)
+        self._twin.numbers.update(db.execute("SELECT * FROM inbox_number"))
+        for text in ill_kept(db):
+            self._found(text)
+
+    async def transact(self, wanted: Sequence[Sequence[Place]], work: Work[T]) -> T:
+        with self._twin.attempt():
+            return await super().transact(
+                wanted, lambda batch: work(_Both(batch, self._twin, self._found))
+            )
+
+
+class _Both:
+    """A transaction of a file, and its twin."""
+
+    def __init__(self, batch: Batch, twin: MemoryEntries, found: Callable[[str], None]) -> None:
+        self._batch, self._twin, self._found = batch, twin, found
+        self.execute, self.has_time = batch.execute, batch.has_time
+        self.is_held_elsewhere = batch.is_held_elsewhere
+
+    @property
+    def position(self) -> int:
+        return self._batch.position
+
+    @position.setter
+    def position(self, position: int) -> None:
+        self._batch.position = position
+
+    def get(self, place: Place) -> Mark | None:
+        return self._same(place, self._twin.get(place), self._batch.get(place))
+
+    def number(self, name: str) -> int:
+        return self._same(name, self._twin.number(name), self._batch.number(name))
+
+    def put(self, place: Place, mark: Mark) -> None:
+        self._twin.put(place, mark)
+        self._batch.put(place, mark)
+
+    def forget(self, table: Table, before_us: int, at_most: int) -> None:
+        self._twin.forget(table, before_us, at_most)
+        self._batch.forget(table, before_us, at_most)
+
+    def add(self, name: str, by: int) -> None:
+        self._twin.add(name, by)
+        self._batch.add(name, by)
+
+    def park(self, message: ParkedMessage) -> None:
+        self._batch.park(message)
+
+    def unpark(self, identity: Identity) -> None:
+        self._batch.unpark(identity)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        with self._twin.attempt(), self._batch.attempt():
+            yield
+
+    def _same(self, of: object, due: T, seen: T) -> T:
+        if seen != due:
+            self._found(f"{of}: expected {due}, observed {seen}")
+        return seen
+
+
+_KEPT = {"synchronous": 2, "journal_mode": "wal", "journal_size_limit": 4 << 20, "busy_timeout": 0}
+"""What was written outlives a cut of the power, and nobody waits for another (SQLite: PRAGMA)."""
+
+
+def ill_kept(db: Connection) -> Iterator[str]:
+    """In what way a file does not keep what it is given."""
+    for name, due in _KEPT.items():
+        [seen] = db.execute(f"PRAGMA {name}").fetchone()
+        if seen != due:
+            yield f"{name}: expected {due}, observed {seen}"

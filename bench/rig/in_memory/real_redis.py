@@ -360,7 +360,9 @@ class RealRedis:
     def look_at_the_end(self, *, is_sure: bool) -> None:
         """What has stayed in it; `is_sure`: nobody was disturbed."""
         retention_ms = self._retention_us // 1000
-        self.tell_wrong(in_the_end(self._keys(), retention_ms, self._taken, is_sure=is_sure))
+        keys = self._keys()
+        self.tell_wrong(in_the_end(keys, retention_ms, self._taken, is_sure=is_sure))
+        self._twin.look_at_the_end(keys)
 
     def _keys(self) -> list[Key]:
         found = []

@@ -15,6 +15,7 @@ from bench.host.lns_process import toml_text
 from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.memory_twin import ill_kept
 from bench.rig.in_memory.outbox_file import seize
 from bench.rig.in_memory.real_redis import RealRedis, there_is_one
 from bench.rig.interfaces import Store
@@ -38,6 +39,8 @@ class ToldStore(SqliteStore):
     def __init__(self, path: Path, wrote: Callable[[], None], found: Callable[[str], None]) -> None:
         super().__init__(path)
         self._wrote, self._found = wrote, found
+        for text in self._file.read_at_once(lambda db: list(ill_kept(db))):
+            found(text)
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         with self._looked_at(dev_eui):
