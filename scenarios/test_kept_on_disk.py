@@ -269,6 +269,22 @@ def _keep(rig, where):
 
 
 @ANYWHERE
+async def test_what_a_record_says_by_now_counts_from_the_next_start(rig, where):
+    """The device gets JoinNonces beyond those of another network, and repeats less than before."""
+    _keep(rig, where)
+    device = rig.provision("moved", activation="otaa", nb_trans=3)
+    rig.only("west")
+    frames = [await device.join(), await device.send(confirmed=True)]
+    await rig.change_record(device, join_nonce_min=1_000, nb_trans=2)
+    frames.append(await device.send(confirmed=True))
+    for _ in range(2):
+        frames += [await device.join(), await device.send(confirmed=True)]
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+        rig.expect_reply(frame)
+
+
+@ANYWHERE
 async def test_what_an_inbox_keeps_has_its_time(rig, where):
     """To the microsecond, though the consumer has begun anew since; and numbers go on."""
     _keep(rig, where)

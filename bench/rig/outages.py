@@ -1,6 +1,7 @@
 """What goes wrong with servers and their store, and with the wires between them?"""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from bench.clock import VirtualTimeLoop
@@ -92,6 +93,21 @@ class Outages:
             self._parts.stations.let_in(station)
         await self.setup.pause(100_000)  # until the stations notice
         await until_stations_are_up(self.setup)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def change_record(self, device: Any, **facts: Any) -> None:
+        """Restart all network servers, with a record of a device that says something else by then.
+
+        `facts` are fields of the record: `nb_trans`, `join_nonce_min`, ….
+        """
+        await self.setup.begin()
+        for lns in self.setup.servers:
+            await self.kill_lns(lns)
+        before = device.provisioned
+        device.provisioned = replace(before, record=replace(before.record, **facts))
+        self.setup.case.device(device.provisioned.record, f_cnt_up=None, only_at=before.only_at)
+        for lns in self.setup.servers:
+            await self.start_lns(lns)
 
     async def mend(self) -> None:
         """Start the servers that a case has ended and not started again, and free their disks.

@@ -328,6 +328,7 @@ class Rig(Expectations):
     check_command = verb("configurations", Configurations.check_command)
     run_server = verb("configurations", Configurations.run_server)
     restart_lns = verb("outages", Outages.restart_lns)
+    change_record = verb("outages", Outages.change_record)
     kill_lns = verb("outages", Outages.kill_lns)
     start_lns = verb("outages", Outages.start_lns)
     orphan_next_frame = verb("outages", Outages.orphan_next_frame)

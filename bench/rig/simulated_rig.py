@@ -294,7 +294,6 @@ class MemoryServer(NetworkServer):
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = 0
         self._starts = 0
-        self._provisioned: Sequence[Provisioned] = ()
         self._server: Lns | None = None
         self._links: list[tuple[Eui, MemoryLink]] = []
         self.door: Door | None = None
@@ -311,8 +310,6 @@ class MemoryServer(NetworkServer):
         return self._to_broker
 
     async def start(self) -> None:
-        devices = [device.provisioned for device in self._setup.devices.values()]
-        self._provisioned = [device for device in devices if device.is_known_to(self.lns)]
         if self._setup.on_disk:
             assert self._store.claims is None, "a file is of one server"
             self._store.disk = DiskStore(self._store.found)
@@ -366,6 +363,11 @@ class MemoryServer(NetworkServer):
         links, self._links = self._links, []
         for _, link in links:
             link.close()
+
+    @property
+    def _provisioned(self) -> Sequence[Provisioned]:
+        devices = [device.provisioned for device in self._setup.devices.values()]
+        return [device for device in devices if device.is_known_to(self.lns)]
 
     @property
     def _sessions(self) -> MemoryStore | SqliteStore | RedisStore:
