@@ -229,8 +229,8 @@ async def test_a_join_whose_reply_was_lost_is_accepted_when_it_comes_again(rig):
     joining = await rig.craft_join(rig.bravo)
     rig.slow_store(milliseconds(200), "lns-a")
     await tell(rig, joining, "west")
-    await rig.wait(milliseconds(100))
-    rig.slow_store(milliseconds(300), "lns-a")  # the JoinNonce came in time
+    await rig.wait(milliseconds(300))
+    rig.slow_store(milliseconds(300), "lns-a")  # what is known, and the JoinNonce, came in time
     await rig.wait(seconds(3))
     await rig.restore_store("lns-a")
     await tell(rig, joining, "west")

@@ -95,7 +95,7 @@ class Outages:
         await until_stations_are_up(self.setup)
 
     @needs(Item.VIRTUAL_TIME)
-    async def change_record(self, device: Any, **facts: Any) -> None:
+    async def change_record(self, device: Any, /, **facts: Any) -> None:
         """Restart all network servers, with a record of a device that says something else by then.
 
         `facts` are fields of the record: `nb_trans`, `join_nonce_min`, ….

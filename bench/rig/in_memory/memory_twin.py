@@ -29,6 +29,7 @@ from lns.store.inbox_store import (
     ParkedMessage,
     Place,
     SqliteInboxStore,
+    Summary,
     Table,
     Work,
     at_once,
@@ -55,8 +56,9 @@ class MemoryTwin:
     There nothing expires by itself either.
     """
 
-    def __init__(self, found: Callable[[str], None]) -> None:
+    def __init__(self, found: Callable[[str], None], number_in: Callable[[bytes], int]) -> None:
         self.found = found
+        self._number_in = number_in
         self.dev_nonces: defaultdict[Eui, dict[int, str]] = defaultdict(dict)
         """Which server has used which."""
         self._acts: dict[Asked, Act] = {}
@@ -111,7 +113,11 @@ class MemoryTwin:
             case b"sessions", b"GET":
                 self._told[lns, words[1]].append(reply or b"")
             case b"numbers", b"EVAL" | b"EVALSHA" if is_confirmation(words):
-                self._inboxes[keys[0].removesuffix(b"numbers")].confirm(keys, values)
+                inbox = self._inboxes[keys[0].removesuffix(b"numbers")]
+                inbox.confirm(keys, values)
+                for order in keys[4:7]:
+                    due = len(inbox.tables[order.split(b":")[-2]])
+                    self._compare(order, due, self._number_in(order))
 
     def look_at_the_end(self, keys: Iterable[Key]) -> None:
         """What each inbox holds."""
@@ -314,6 +320,15 @@ class TwinInbox(SqliteInboxStore):
         for text in ill_kept(db):
             self._found(text)
 
+    async def summary(self) -> Summary:
+        seen = await super().summary()
+        sizes = {name: size.count for name, size in seen.sizes.items()}
+        due = {table.value: len(marks) for table, marks in self._twin.marks.items()}
+        if (sizes, seen.numbers) != (due, self._twin.numbers):
+            said = f"{sizes} and {seen.numbers}"
+            self._found(f"the inbox: expected {due} and {self._twin.numbers}, observed {said}")
+        return seen
+
     async def transact(self, wanted: Sequence[Sequence[Place]], work: Work[T]) -> T:
         with self._twin.attempt():
             return await super().transact(
@@ -350,6 +365,8 @@ class _Both:
     def forget(self, table: Table, before_us: int, at_most: int) -> None:
         self._twin.forget(table, before_us, at_most)
         self._batch.forget(table, before_us, at_most)
+        [(left,)] = self._batch.execute(f"SELECT count(*) FROM inbox_{table}")
+        self._same(table, len(self._twin.marks[table]), left)
 
     def add(self, name: str, by: int) -> None:
         self._twin.add(name, by)

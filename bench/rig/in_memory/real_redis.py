@@ -259,7 +259,7 @@ class RealRedis:
         self._relays: set[_Relay] = set()
         self._taken: Counter[str] = Counter()
         self._insistence = Insistence()
-        self._twin = MemoryTwin(found)
+        self._twin = MemoryTwin(found, lambda order: _ask("ZCARD", order))
         self.empty()
 
     def empty(self) -> None:
