@@ -194,7 +194,7 @@ class _Relay(asyncio.Protocol):
     """One connection; it is `among` those that are open for as long as it lasts."""
 
     def __init__(self, redis: "RealRedis", of: str, wire: SlowWire, among: "set[_Relay]") -> None:
-        self._redis, self._of = redis, of
+        self._redis, self.of = redis, of
         self._wire = wire
         self._open = among
         self._asked = bytearray()
@@ -206,7 +206,7 @@ class _Relay(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._open.add(self)
-        self._redis.comes(self._of)
+        self._redis.comes(self.of)
         if self._wire.is_cut:
             transport.abort()
 
@@ -214,9 +214,9 @@ class _Relay(asyncio.Protocol):
         self._open.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        self._redis.comes(self._of)
+        self._redis.comes(self.of)
         if self._wire.is_cut:
-            self._redis.refuses(self._of, data)
+            self._redis.refuses(self.of, data)
             return self._transport.abort()
         self._asked += data
         whole, requests = 0, list[Words]()
@@ -227,9 +227,9 @@ class _Relay(asyncio.Protocol):
             asked = bytes(self._asked[:whole])
             del self._asked[:whole]
             self._redis.tell_wrong(self._talk.asked(requests))
-            told = self._redis.reply(self._of, asked, requests, is_replica=self.is_replica)
+            told = self._redis.reply(self.of, asked, requests, is_replica=self.is_replica)
             delay_us = self._wire.delay_us
-            self._redis.confirms(self._of, requests, told[1], delay_us)
+            self._redis.confirms(self.of, requests, told[1], delay_us)
             self._talk.learnt(requests, told[1])
             loop = asyncio.get_running_loop()
             loop.call_later(delay_us / 1_000_000, self._tell, told[0], len(requests))
@@ -360,6 +360,10 @@ class RealRedis:
     def look_at_the_end(self, *, is_sure: bool) -> None:
         """What has stayed in it; `is_sure`: nobody was disturbed."""
         retention_ms = self._retention_us // 1000
+        for of, number in sorted(Counter(relay.of for relay in self._relays).items()):
+            most = 1 if of.startswith("consumer") else 2  # sessions and claims
+            if number > most:
+                self._found(f"connections of {of}: expected {most} at most, observed {number}")
         keys = self._keys()
         self.tell_wrong(in_the_end(keys, retention_ms, self._taken, is_sure=is_sure))
         self._twin.look_at_the_end(keys)
