@@ -123,3 +123,15 @@ async def test_a_redis_that_is_another_one_costs_no_answer(rig, what):
         rig.expect(joining, FIRST + JOINED_ELSEWHERE, first="west", elsewhere="east")
         rig.expect_reply(joining)
     rig.expect(before, OWNED + LOST, owned="west", lost="east")
+
+
+@pytest.mark.requires("redis", "virtual time")
+async def test_whatever_servers_claim_a_redis_grants_it_as_the_rules_say(rig):
+    """Three of them, in any order; each knows what it was told last, or does not."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.bid_at_random(rig.alpha)
+    rig.expect(uplink, OWNED, owned="west")
+    rig.expect_reply(uplink)

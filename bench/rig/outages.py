@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from bench.chance import stream
 from bench.clock import VirtualTimeLoop
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
@@ -200,6 +201,15 @@ class Outages:
         self.setup.case.fault("store", "restart", empty=empty)
         await self._parts.store.restart(empty=empty)
         self.setup.case.fault("store", "restart", "fault.end", empty=empty)
+
+    async def bid_at_random(self, device: Any) -> None:
+        """Let servers that nobody runs claim frames of a device, in sessions that it never had.
+
+        In a Redis each of them is granted and given back as it would be in memory.
+        """
+        await self.setup.begin()
+        dice = stream(self.setup.seed, "bids")
+        await self._parts.store.bid_at_random(device.dev_eui, dice)
 
     async def disturb_redis(self, how: str) -> None:
         """Let the Redis of a case "fail over", or "forget scripts" while connections stay.

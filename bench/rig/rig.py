@@ -341,6 +341,7 @@ class Rig(Expectations):
     slow_store = verb("outages", Outages.slow_store)
     restore_store = verb("outages", Outages.restore_store)
     restart_store = verb("outages", Outages.restart_store)
+    bid_at_random = verb("outages", Outages.bid_at_random)
     disturb_redis = verb("outages", Outages.disturb_redis)
     pause_store = verb("outages", Outages.pause_store)
     resume_store = verb("outages", Outages.resume_store)

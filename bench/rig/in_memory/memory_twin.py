@@ -4,20 +4,22 @@ What two stores work out in two languages must agree: whose a frame is, how far 
 which counter it is answered with, which sessions are kept, and what an inbox remembers.
 """
 
+import collections
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from sqlite3 import Connection
 from typing import Any, TypeVar
 
 import msgspec
 
 from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_by
-from lns.dedup.claim import STATE_US, Bid, Claim
-from lns.dedup.session import Session
-from lns.lorawan.identifiers import Eui
+from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2
+from lns.dedup.session import Counter, Lived, Session, Standing, standing
+from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.inbox_store import (
     EVICTED,
     OVERRUNS,
@@ -75,7 +77,7 @@ class MemoryTwin:
         self._kept: dict[bytes, bytes] = {}
         self._told: defaultdict[tuple[str, bytes], list[bytes]] = defaultdict(list)
         self._outdated: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(set)
-        self._joined: Counter[tuple[str, bytes]] = Counter()
+        self._joined: collections.Counter[tuple[str, bytes]] = collections.Counter()
 
     def expire(self) -> None:
         """All that would some day."""
@@ -245,6 +247,60 @@ class TwinClaims(RedisClaims):
         said = await asked
         self._twin.answered((bid.lns, *keys), said)
         return said
+
+
+_COUNTERS = (0, 0, 1, 1, 2, 5, 6, 7, 500, 501, 502, 16_885, 16_886, 40_000)
+_LNS = ("lns-x", "lns-y", "lns-z")
+
+
+class Bidding:
+    """Claims of one session by three servers, each of which knows what it was told last or not.
+
+    A frame comes once more at another one, is given back, or begins a life at any of them.
+    """
+
+    def __init__(self, claims: Claims, dev_eui: Eui, dev_addr: DevAddr, dice: Random) -> None:
+        self._claims, self._dice = claims, dice
+        self._dev_eui, self._dev_addr = dev_eui, dev_addr
+        self._known: dict[str, tuple[Counter, str | None]] = {}
+        self._granted: dict[str, tuple[Bid, Claim]] = {}
+
+    async def go_on(self) -> None:
+        """One more claim, counter for a downlink, or frame that is given back."""
+        lns, what = self._dice.choice(_LNS), self._dice.randrange(10)
+        bid = self._bid(lns)
+        if what == 0:
+            await self._claims.take_f_cnt_down(bid)
+        elif what <= 2 and lns in self._granted:
+            await self._claims.release(*self._granted.pop(lns))
+        else:
+            claim = await self._claims.claim(bid)
+            if claim.level2 is Level2.OWNER:
+                self._granted[lns] = bid, claim
+            if self._dice.randrange(4) and not claim.outdated:
+                self._known[lns] = claim.counter, claim.owner
+
+    def _bid(self, lns: str) -> Bid:
+        dice, f_cnt = self._dice, self._dice.choice(_COUNTERS)
+        known, owner = self._known.get(lns, (Counter(), None))
+        return Bid(
+            lns=lns,
+            dev_eui=self._dev_eui,
+            dev_addr=self._dev_addr,
+            f_cnt=f_cnt,
+            mic=Mic(dice.choice(("AAAAAAAA", "BBBBBBBB"))),
+            known=known,
+            known_owner=owner,
+            first_message=f_cnt <= 1 and dice.randrange(4) > 0,
+            too_far=standing(known, f_cnt) is Standing.TOO_FAR,
+            is_first=(is_first := dice.randrange(3) > 0),
+            repeats=not is_first and dice.randrange(2) > 0,
+            lived=None if is_first else Lived(known.life, odd=dice.randrange(2) > 0),
+            f_cnt_down=dice.randrange(9),
+            takes_f_cnt_down=dice.randrange(2) > 0,
+            f_cnt_down_missed=dice.randrange(5),
+            elders=() if dice.randrange(8) else (DevAddr("FD000000"),),
+        )
 
 
 class _InboxTwin:

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
+from random import Random
 from shutil import rmtree
 from threading import Event
 from typing import Any, Protocol
@@ -46,18 +47,19 @@ from bench.inspection.redis_use import (
     reserved,
 )
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.memory_twin import MemoryTwin, TwinClaims, TwinStore
+from bench.rig.in_memory.memory_twin import Bidding, MemoryTwin, TwinClaims, TwinStore
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import Eui, dev_addr
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.redis import RedisStore, dev_nonces_of, sessions_of
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisServer, redis_server
 
 _FIRST_PORT = 6379
+_SESSIONS, _BIDS = 16, 24
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
 _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -408,6 +410,15 @@ class RealRedis:
         server = await self._server("", _Whole())
         async with TwinClaims(self._twin, server, self._retention_us) as claims:
             await claims.claim(bid)
+
+    async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
+        """Let servers that nobody runs claim frames of sessions that a device never had."""
+        server = await self._server("", _Whole())
+        async with TwinClaims(self._twin, server, self._retention_us) as claims:
+            for number in range(_SESSIONS):
+                bidding = Bidding(claims, dev_eui, dev_addr(f"FE{number:06X}"), dice)
+                for _ in range(_BIDS):
+                    await bidding.go_on()
 
     def end(self) -> None:
         """Nobody listens any more."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import is_
 from pathlib import Path
+from random import Random
 from shutil import rmtree
 from sqlite3 import Connection
 from weakref import finalize
@@ -226,6 +227,10 @@ class CaseStore(Store):
             return await self.shared.redis.claim(bid)
         assert self.shared.claims is not None, "a server that is alone asks nobody"
         await self.shared.claims.claim(bid)
+
+    async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
+        assert self.shared.redis is not None, "in memory there is nothing to be compared with"
+        await self.shared.redis.bid_at_random(dev_eui, dice)
 
     def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
         if self.shared.redis is not None:
