@@ -12,6 +12,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from scenarios import (
     test_claim_limits,
+    test_counter_limits,
     test_counter_lives,
     test_forgetful_store,
     test_join_limits,
@@ -68,6 +69,10 @@ for _group in GROUPS:
         if _name.startswith("test_") and _name.removeprefix("test_") not in LEFT_OUT:
             globals().setdefault(_name, in_redis(_scenario))
 
+test_the_last_counters_of_downlinks_are_used = in_redis(
+    test_counter_limits.test_the_last_counters_of_downlinks_are_used
+)
+
 
 @pytest.mark.requires("redis")
 @pytest.mark.fault("store", "full")
@@ -118,3 +123,15 @@ async def test_a_redis_that_is_another_one_costs_no_answer(rig, what):
         rig.expect(joining, FIRST + JOINED_ELSEWHERE, first="west", elsewhere="east")
         rig.expect_reply(joining)
     rig.expect(before, OWNED + LOST, owned="west", lost="east")
+
+
+@pytest.mark.requires("redis", "virtual time")
+async def test_whatever_servers_claim_a_redis_grants_it_as_the_rules_say(rig):
+    """Three of them, in any order; each knows what it was told last, or does not."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.bid_at_random(rig.alpha)
+    rig.expect(uplink, OWNED, owned="west")
+    rig.expect_reply(uplink)

@@ -10,7 +10,7 @@ from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
 from scenarios.test_several_servers import JOINED_ELSEWHERE, OVER
-from scenarios.words import AGAIN, EXPIRED, FIRST, LOST, OWNED
+from scenarios.words import AGAIN, EXPIRED, FIRST, LOST, OWNED, UNVERIFIED
 from scenarios.words import OVER as NO_MORE
 
 NO_JOIN = Table("""
@@ -81,19 +81,47 @@ async def test_a_newer_frame_that_is_kept_late_is_kept(rig):
 
 
 async def test_answers_to_one_frame_are_counted_together(rig):
-    """Its owner has given two of three more; in between the other server has kept the frame."""
+    """Its owner has given two of three more; in between the other server, which nobody told whose
+    it is, has kept the frame.
+    """
     _two_servers(rig)
     device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
     frame = await hear(rig, device, "west", confirmed=True)
     for station in ("west", "north", "west"):
+        rig.slow_store(milliseconds(110 if station == "north" else 0), "lns-b")
         await tell(rig, frame, station)
         await rig.wait(seconds(3))
+    await rig.restore_store("lns-b")
     await _begin_again(rig)
     for _ in range(2):
         await tell(rig, frame, "west")
         await rig.wait(seconds(3))
-    due = OWNED + AGAIN + LOST + AGAIN + ONCE_MORE + NO_MORE
-    rig.expect(frame, due, owned="west", again="west", lost="north", once_more="west", over="west")
+    due = OWNED + AGAIN + UNVERIFIED + AGAIN + ONCE_MORE + NO_MORE
+    rig.expect(
+        frame, due, owned="west", again="west", unverified="north", once_more="west", over="west"
+    )
+
+
+async def test_lives_that_another_server_has_heard_of_are_kept(rig):
+    """The device has begun again and gone on where it was; who keeps its next frame knows nothing
+    of that.
+    """
+    _two_servers(rig)
+    device = rig.provision("relaxed", f_cnt=500)
+    old = [await rig.craft(device, confirmed=True) for _ in range(3)]
+    await tell(rig, old[0], "west")
+    await rig.wait(seconds(3))
+    await device.restart(memory=False)
+    new = await hear(rig, device, "west", confirmed=True)
+    await tell(rig, old[1], "west")
+    await rig.wait(seconds(3))
+    rig.slow_store(milliseconds(110), "lns-b")
+    await tell(rig, old[2], "north")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-b")
+    for frame in (old[0], new, old[1]):
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(old[2], UNVERIFIED, unverified="north")
 
 
 async def test_a_session_that_opens_meanwhile_is_kept_beside_the_old_one(rig):
@@ -201,8 +229,8 @@ async def test_a_join_whose_reply_was_lost_is_accepted_when_it_comes_again(rig):
     joining = await rig.craft_join(rig.bravo)
     rig.slow_store(milliseconds(200), "lns-a")
     await tell(rig, joining, "west")
-    await rig.wait(milliseconds(100))
-    rig.slow_store(milliseconds(300), "lns-a")  # the JoinNonce came in time
+    await rig.wait(milliseconds(300))
+    rig.slow_store(milliseconds(300), "lns-a")  # what is known, and the JoinNonce, came in time
     await rig.wait(seconds(3))
     await rig.restore_store("lns-a")
     await tell(rig, joining, "west")
@@ -238,11 +266,13 @@ async def test_all_sessions_of_a_device_are_found_in_a_redis_that_had_forgotten_
     rig.only("west")
     await rig.bravo.join()
     first = await rig.bravo.send(confirmed=True)
-    unheard = await rig.craft(rig.bravo)
+    unheard = [await rig.craft(rig.bravo) for _ in range(2)]
     await rig.bravo.join()
     await rig.restart_store(empty=True)
-    await tell(rig, unheard, "west")
-    await rig.wait(seconds(3))
+    for frame, station in zip(unheard, ("west", "north"), strict=True):
+        await tell(rig, frame, station)
+        await rig.wait(seconds(3))
     new = await hear(rig, rig.bravo, "north", confirmed=True)
-    for uplink, station in ((first, "west"), (unheard, "west"), (new, "north")):
+    old, other = unheard
+    for uplink, station in ((first, "west"), (old, "west"), (other, "north"), (new, "north")):
         rig.expect(uplink, FIRST, first=station)

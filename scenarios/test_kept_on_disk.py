@@ -270,6 +270,21 @@ def _keep(rig, where):
 
 
 @ANYWHERE
+async def test_what_a_record_says_by_now_counts_from_the_next_start(rig, where):
+    """The device gets JoinNonces beyond those of another network, and repeats less than before."""
+    _keep(rig, where)
+    device = rig.provision("moved", activation="otaa", nb_trans=3)
+    rig.only("west")
+    frames = [await device.join()] + [await device.send(confirmed=True) for _ in range(2)]
+    await rig.change_record(device, join_nonce_min=1_000, nb_trans=2)
+    frames += [await device.send(confirmed=True) for _ in range(3)]
+    frames += [await device.join() for _ in range(2)]
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+        rig.expect_reply(frame)
+
+
+@ANYWHERE
 async def test_what_an_inbox_keeps_has_its_time(rig, where):
     """To the microsecond, though the consumer has begun anew since; and numbers go on."""
     _keep(rig, where)
@@ -300,6 +315,20 @@ async def test_what_an_inbox_keeps_has_its_time(rig, where):
     for message, by in ((late, "sequence"), *((one, "key") for one in known)):
         rig.expect_effects(message, 0)
         rig.expect_ignored(message, by=by)
+
+
+@ANYWHERE
+async def test_what_is_over_leaves_an_inbox_a_few_at_a_time(rig, where):
+    """64 ids with each message, the oldest first: so no message waits long for it."""
+    _keep(rig, where)
+    rig.consumer(window=seconds(20), sequence=False)
+    messages = [await rig.inject(rig.alpha) for _ in range(66)]
+    await rig.wait(seconds(21))
+    for _ in range(2):
+        messages.append(await rig.inject(rig.bravo))
+        await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
 
 
 @ANYWHERE

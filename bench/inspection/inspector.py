@@ -141,6 +141,9 @@ class Inspector:
                     self._frame_names.retention_us = event["retention_us"]
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
+                    if (known := self._devices.get(event["dev_eui"])) is not None:
+                        known.nb_trans = event["nb_trans"]
+                        known.join_nonce_min = event.get("join_nonce_min", 1)
                 case "case.begin":
                     self._gateways.time.rig = event.get("rig", "")
                     self._numbers.begins_at_one = event.get("rig") == "simulated"

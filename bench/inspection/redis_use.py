@@ -46,7 +46,7 @@ def is_refusal(reply: Any) -> bool:
     return isinstance(reply, bytes) and reply.startswith(b"-")
 
 
-def _run(words: Words) -> tuple[Words, Words]:
+def run_by(words: Words) -> tuple[Words, Words]:
     """Keys and values of a script that is run; none of any other request."""
     first = 3 + int(words[2]) if words[0] in _RUN else 0
     return words[3:first], words[first:]
@@ -112,7 +112,7 @@ def _digest(words: Words) -> str:
 
 def joined(words: Words) -> bytes:
     """Of which device a request keeps a join, as its keys begin; b"" for any other request."""
-    first = next(iter(_run(words)[0]), b"")
+    first = next(iter(run_by(words)[0]), b"")
     return first.removesuffix(b"dev_nonces") if first.endswith(b":dev_nonces") else b""
 
 
@@ -122,12 +122,12 @@ Held = Mapping[bytes, tuple[bytes | None, int]]
 
 def is_confirmation(words: Words) -> bool:
     """Whether a consumer says what it has decided on the places that it holds."""
-    return any(b":confirmed:" in key for key in _run(words)[0])
+    return any(b":confirmed:" in key for key in run_by(words)[0])
 
 
 def is_reservation(words: Words) -> bool:
     """Whether a consumer asks for places."""
-    return any(b":numbers" in key for key in _run(words)[0]) and not is_confirmation(words)
+    return any(b":numbers" in key for key in run_by(words)[0]) and not is_confirmation(words)
 
 
 def reserved(words: Words, reply: Any, before: Held, held: Held, taken: int) -> Iterator[str]:
@@ -137,7 +137,7 @@ def reserved(words: Words, reply: Any, before: Held, held: Held, taken: int) -> 
     """
     if reply[3] != taken:
         yield f"positions: expected those behind {taken}, observed behind {reply[3]}"
-    keys, (token, _, said, *_rest) = _run(words)
+    keys, (token, _, said, *_rest) = run_by(words)
     asked, places = json.loads(said), keys[8:]
     for (number, name), place in zip(asked["places"], places, strict=True):
         of, _, table = keys[number - 1].rpartition(b":")
@@ -156,12 +156,12 @@ def reserved(words: Words, reply: Any, before: Held, held: Held, taken: int) -> 
 
 def positions_taken(words: Words) -> int:
     """How many positions a reservation takes."""
-    return int(_run(words)[1][3])
+    return int(run_by(words)[1][3])
 
 
 def released(words: Words, before: Held, after: Held) -> Iterator[str]:
     """Whoever has decided releases what it holds, and nothing that others do."""
-    token = _run(words)[1][0]
+    token = run_by(words)[1][0]
     for place, (holder, _) in before.items():
         due = None if holder == token else holder
         if after[place][0] != due:
@@ -236,7 +236,7 @@ def in_the_end(
         yield from _expiry(key, retention_ms)
     yield from _addresses(by_name, is_sure=is_sure)
     for inbox, number in taken.items():
-        numbers = _pairs(by_name[inbox].value if inbox in by_name else ())
+        numbers = pairs(by_name[inbox].value if inbox in by_name else ())
         if (observed := int(numbers.get(b"position", 0))) != number:
             yield f"{inbox}: expected {number} positions taken, observed {observed}"
     for key in by_name.values():
@@ -297,11 +297,12 @@ def _addresses(by_name: Mapping[str, Key], *, is_sure: bool) -> Iterator[str]:
 
 def _order(order: Key, marks: Key | None) -> Iterator[str]:
     """Each mark stands in the order of its table, at its position."""
-    due = {} if marks is None else _pairs(marks.value)
+    due = {} if marks is None else pairs(marks.value)
     positions = {name: mark.split()[1] for name, mark in due.items()}
-    if (observed := _pairs(order.value)) != positions:
+    if (observed := pairs(order.value)) != positions:
         yield f"{order.name}: expected {positions}, observed {observed}"
 
 
-def _pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What a hash has, or an order, whose names and values come in turn."""
     return dict(zip(flat[::2], flat[1::2], strict=True))

@@ -6,6 +6,7 @@ of its parts can. So a part need not know what it cannot do: here that does noth
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, Protocol
 
 from bench.device.interfaces import DeviceSession, Joining, Sent
@@ -421,6 +422,10 @@ class Store(Protocol):
 
     def disturb(self, how: str) -> None:
         """Let it "fail over", "forget scripts", or "let expire" what it would some day."""
+        return None
+
+    async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
+        """Let servers that nobody runs claim frames of sessions that a device never had."""
         return None
 
     def pause(self) -> None:

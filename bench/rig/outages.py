@@ -1,8 +1,10 @@
 """What goes wrong with servers and their store, and with the wires between them?"""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
+from bench.chance import stream
 from bench.clock import VirtualTimeLoop
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
@@ -92,6 +94,21 @@ class Outages:
             self._parts.stations.let_in(station)
         await self.setup.pause(100_000)  # until the stations notice
         await until_stations_are_up(self.setup)
+
+    @needs(Item.VIRTUAL_TIME)
+    async def change_record(self, device: Any, /, **facts: Any) -> None:
+        """Restart all network servers, with a record of a device that says something else by then.
+
+        `facts` are fields of the record: `nb_trans`, `join_nonce_min`, ….
+        """
+        await self.setup.begin()
+        for lns in self.setup.servers:
+            await self.kill_lns(lns)
+        before = device.provisioned
+        device.provisioned = replace(before, record=replace(before.record, **facts))
+        self.setup.case.device(device.provisioned.record, f_cnt_up=None, only_at=before.only_at)
+        for lns in self.setup.servers:
+            await self.start_lns(lns)
 
     async def mend(self) -> None:
         """Start the servers that a case has ended and not started again, and free their disks.
@@ -184,6 +201,15 @@ class Outages:
         self.setup.case.fault("store", "restart", empty=empty)
         await self._parts.store.restart(empty=empty)
         self.setup.case.fault("store", "restart", "fault.end", empty=empty)
+
+    async def bid_at_random(self, device: Any) -> None:
+        """Let servers that nobody runs claim frames of a device, in sessions that it never had.
+
+        In a Redis each of them is granted and given back as it would be in memory.
+        """
+        await self.setup.begin()
+        dice = stream(self.setup.seed, "bids")
+        await self._parts.store.bid_at_random(device.dev_eui, dice)
 
     async def disturb_redis(self, how: str) -> None:
         """Let the Redis of a case "fail over", or "forget scripts" while connections stay.

@@ -20,6 +20,7 @@ from bench.rig.in_memory.capture_file import NAME, CaptureFile, left_out
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
+from bench.rig.in_memory.memory_twin import TwinClaims, TwinStore
 from bench.rig.in_memory.mistakes import stumble
 from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
 from bench.rig.interfaces import (
@@ -49,9 +50,7 @@ from lns.lorawan.identifiers import DevAddr, Eui
 from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
 from lns.store.memory import MemoryClaims, MemoryStore
-from lns.store.redis import RedisStore
 from lns.store.redis_claims import PATIENCE_US as CLAIM_PATIENCE_US
-from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import PATIENCE_US
 from lns.store.sqlite import SqliteStore
 from lns.uplink.registry import DeviceClass, SessionStore
@@ -300,11 +299,10 @@ class MemoryServer(NetworkServer):
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = 0
         self._starts = 0
-        self._provisioned: Sequence[Provisioned] = ()
         self._server: Lns | None = None
         self._links: list[tuple[Eui, MemoryLink]] = []
         self.door: Door | None = None
-        self._far: tuple[RedisStore, RedisClaims] | None = None
+        self._far: tuple[TwinStore, TwinClaims] | None = None
         self._opened = AsyncExitStack()
         self._capture: CaptureFile | None = None
 
@@ -317,8 +315,6 @@ class MemoryServer(NetworkServer):
         return self._to_broker
 
     async def start(self) -> None:
-        devices = [device.provisioned for device in self._setup.devices.values()]
-        self._provisioned = [device for device in devices if device.is_known_to(self.lns)]
         if self._setup.on_disk:
             assert self._store.claims is None, "a file is of one server"
             self._store.disk = DiskStore(self._store.found)
@@ -372,6 +368,11 @@ class MemoryServer(NetworkServer):
         links, self._links = self._links, []
         for _, link in links:
             link.close()
+
+    @property
+    def _provisioned(self) -> Sequence[Provisioned]:
+        devices = [device.provisioned for device in self._setup.devices.values()]
+        return [device for device in devices if device.is_known_to(self.lns)]
 
     @property
     def _sessions(self) -> MemoryStore | SqliteStore | RedisStore:

@@ -23,6 +23,7 @@ from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay, forget_topics
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.memory_twin import TwinInbox
 from bench.rig.in_memory.mistakes import far_from_utc
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
@@ -576,7 +577,8 @@ class MemoryApplication(Application):
             self._starts[name] += 1
             if self._starts[name] == 2:
                 forget_topics(file)
-        opened = self._inboxes[name] = SqliteInboxStore(file, entries_max=self._rooms[name])
+        found = self._shared.found
+        opened = self._inboxes[name] = TwinInbox(file, found, entries_max=self._rooms[name])
         return opened
 
     async def _in_redis(self, name: str, consumer: str) -> InboxStore:

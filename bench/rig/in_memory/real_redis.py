@@ -10,9 +10,10 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from random import Random
 from shutil import rmtree
 from threading import Event
 from typing import Any, Protocol
@@ -47,12 +48,13 @@ from bench.inspection.redis_use import (
     reserved,
 )
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.memory_twin import Bidding, MemoryTwin, TwinClaims, TwinStore
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
 from lns.config import Config, LnsFile
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import Eui, dev_addr
 from lns.startup import prepare
 from lns.store.inbox_redis import RedisInboxStore
 from lns.store.redis import RedisStore, dev_nonces_of, sessions_of
@@ -61,6 +63,7 @@ from lns.store.redis_wire import redis_server
 from lns.uplink.registry import EndDevice
 
 _FIRST_PORT = 6379
+_SESSIONS, _BIDS = 16, 24
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
 _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -197,7 +200,7 @@ class _Relay(asyncio.Protocol):
     """One connection; it is `among` those that are open for as long as it lasts."""
 
     def __init__(self, redis: "RealRedis", of: str, wire: SlowWire, among: "set[_Relay]") -> None:
-        self._redis, self._of = redis, of
+        self._redis, self.of = redis, of
         self._wire = wire
         self._open = among
         self._asked = bytearray()
@@ -209,7 +212,7 @@ class _Relay(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._open.add(self)
-        self._redis.comes(self._of)
+        self._redis.comes(self.of)
         if self._wire.is_cut:
             transport.abort()
 
@@ -217,9 +220,9 @@ class _Relay(asyncio.Protocol):
         self._open.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        self._redis.comes(self._of)
+        self._redis.comes(self.of)
         if self._wire.is_cut:
-            self._redis.refuses(self._of, data)
+            self._redis.refuses(self.of, data)
             return self._transport.abort()
         self._asked += data
         whole, requests = 0, list[Words]()
@@ -230,9 +233,9 @@ class _Relay(asyncio.Protocol):
             asked = bytes(self._asked[:whole])
             del self._asked[:whole]
             self._redis.tell_wrong(self._talk.asked(requests))
-            told = self._redis.reply(asked, requests, is_replica=self.is_replica)
+            told = self._redis.reply(self.of, asked, requests, is_replica=self.is_replica)
             delay_us = self._wire.delay_us
-            self._redis.confirms(self._of, requests, told[1], delay_us)
+            self._redis.confirms(self.of, requests, told[1], delay_us)
             self._talk.learnt(requests, told[1])
             loop = asyncio.get_running_loop()
             loop.call_later(delay_us / 1_000_000, self._tell, told[0], len(requests))
@@ -262,6 +265,7 @@ class RealRedis:
         self._relays: set[_Relay] = set()
         self._taken: Counter[str] = Counter()
         self._insistence = Insistence()
+        self._twin = MemoryTwin(found, lambda order: _ask("ZCARD", order))
         self.empty()
 
     def empty(self) -> None:
@@ -269,6 +273,7 @@ class RealRedis:
         _ask("CONFIG", "SET", "maxmemory", "0")
         _ask("FLUSHALL")
         self._taken.clear()
+        self._twin.empty()
         _ask("MSET", *(word for other in OTHERS.items() for word in other))
 
     def restart(self) -> None:
@@ -289,7 +294,7 @@ class RealRedis:
             return
         if how == "let expire":
             _ask("EVAL", _EXPIRE, "0")
-            return
+            return self._twin.expire()
         if how == "fail over":
             for relay in self._relays:
                 relay.is_replica = True
@@ -299,7 +304,7 @@ class RealRedis:
         _ask("SCRIPT", "FLUSH")
 
     def reply(
-        self, asked: bytes, requests: Sequence[Words], *, is_replica: bool
+        self, of: str, asked: bytes, requests: Sequence[Words], *, is_replica: bool
     ) -> tuple[bytes, Sequence[Any]]:
         """What is said to requests of one connection; who it is it need not prove."""
         if is_replica or requests[0][0] in OPENING:
@@ -310,6 +315,7 @@ class RealRedis:
         for words, before, reply in zip(requests, held, replies, strict=True):
             if not is_refusal(reply):
                 self._look_at(words, before, reply)
+                self._twin.ran(of, words, reply)
         return told, replies
 
     def _look_at(self, words: Words, before: Held, reply: Any) -> None:
@@ -360,7 +366,13 @@ class RealRedis:
     def look_at_the_end(self, *, is_sure: bool) -> None:
         """What has stayed in it; `is_sure`: nobody was disturbed."""
         retention_ms = self._retention_us // 1000
-        self.tell_wrong(in_the_end(self._keys(), retention_ms, self._taken, is_sure=is_sure))
+        for of, number in sorted(Counter(relay.of for relay in self._relays).items()):
+            most = 1 if of.startswith("consumer") else 2  # sessions and claims
+            if number > most:
+                self._found(f"connections of {of}: expected {most} at most, observed {number}")
+        keys = self._keys()
+        self.tell_wrong(in_the_end(keys, retention_ms, self._taken, is_sure=is_sure))
+        self._twin.look_at_the_end(keys)
 
     def _keys(self) -> list[Key]:
         found = []
@@ -380,7 +392,7 @@ class RealRedis:
 
     async def open(
         self, lns: str, devices: Sequence[EndDevice], wire: SlowWire, stack: AsyncExitStack
-    ) -> tuple[RedisStore, RedisClaims]:
+    ) -> tuple[TwinStore, TwinClaims]:
         """Sessions and claims as one server opens them by its file, until the stack is left."""
         url = await self._url(lns, wire)
         retention = {"retention_s": self._retention_us // 1_000_000}
@@ -390,7 +402,7 @@ class RealRedis:
         store = await stack.enter_async_context(startup.open_store())
         claims = await stack.enter_async_context(startup.open_claims())
         assert isinstance(store, RedisStore) and isinstance(claims, RedisClaims)
-        return store, claims
+        return TwinStore(self._twin, store, lns), TwinClaims(self._twin, claims)
 
     async def inbox(
         self, name: str, consumer: str, *, entries_max: int, wire: SlowWire | None = None
@@ -404,8 +416,22 @@ class RealRedis:
 
     async def claim(self, bid: Bid) -> None:
         """Claim a frame for nobody who runs."""
-        async with RedisClaims(redis_server(await self._url("", _Whole()))) as claims:
+        async with self._claims_of_nobody() as claims:
             await claims.claim(bid)
+
+    async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
+        """Let servers that nobody runs claim frames of sessions that a device never had."""
+        async with self._claims_of_nobody() as claims:
+            for number in range(_SESSIONS):
+                bidding = Bidding(claims, dev_eui, dev_addr(f"FE{number:06X}"), dice)
+                for _ in range(_BIDS):
+                    await bidding.go_on()
+
+    @asynccontextmanager
+    async def _claims_of_nobody(self) -> AsyncIterator[TwinClaims]:
+        server = redis_server(await self._url("", _Whole()))
+        async with RedisClaims(server, retention_us=self._retention_us) as claims:
+            yield TwinClaims(self._twin, claims)
 
     def end(self) -> None:
         """Nobody listens any more."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import is_
 from pathlib import Path
+from random import Random
 from shutil import rmtree
 from sqlite3 import Connection
 from weakref import finalize
@@ -15,6 +16,7 @@ from bench.host.lns_process import toml_text
 from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.memory_twin import ill_kept
 from bench.rig.in_memory.outbox_file import seize
 from bench.rig.in_memory.real_redis import RealRedis, there_is_one
 from bench.rig.interfaces import Store
@@ -38,6 +40,8 @@ class ToldStore(SqliteStore):
     def __init__(self, path: Path, wrote: Callable[[], None], found: Callable[[str], None]) -> None:
         super().__init__(path)
         self._wrote, self._found = wrote, found
+        for text in self._file.read_at_once(lambda db: list(ill_kept(db))):
+            found(text)
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         with self._looked_at(dev_eui):
@@ -223,6 +227,10 @@ class CaseStore(Store):
             return await self.shared.redis.claim(bid)
         assert self.shared.claims is not None, "a server that is alone asks nobody"
         await self.shared.claims.claim(bid)
+
+    async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
+        assert self.shared.redis is not None, "in memory there is nothing to be compared with"
+        await self.shared.redis.bid_at_random(dev_eui, dice)
 
     def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
         if self.shared.redis is not None:
