@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
-from bench.inspection.gateway import Strength, unknown
+from bench.inspection.gateway import AirFacts, UnknownAir
 from bench.inspection.orders import ON_TIME_US, Windows, late_us
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
+    F_CNT_WIRE,
     F_OPTS_MAX,
     MIC_OCTETS,
     ChannelPlan,
@@ -35,6 +36,8 @@ _HEARD = re.compile(
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
 _GRANTED = b"\x07"
 ADR_ACK_LIMIT = 64
+_REPEATED_US = 3_000_000
+"""How soon a frame that is to be acknowledged may be repeated: a second after RX2 has opened."""
 _LOWEST_DR_OF_DWELL = 2
 """The lowest data rate where uplinks have 400 ms at most (RP002-1.0.3, AS923)."""
 
@@ -81,6 +84,10 @@ class _Sender:
     nb_trans: int = 1
     """How often it is to send what asks for no answer, by the newest request that it granted."""
     nb_trans_asked: int = 1
+    nb_trans_max: int = 1
+    """The most that it was ever asked, or told by whom it belongs to."""
+    times_told: int = 0
+    """How often whom it belongs to has told it so far."""
     was_handed: bool = False
     """Whether anything was handed over for it since its newest frame."""
     crafted: int = 0
@@ -88,6 +95,10 @@ class _Sender:
     may_begin: bool = False
     """Whether it may have begun again since."""
     dev_nonce: int | None = None
+    dev_addr: str = ""
+    """That of its newest frame."""
+    has_joined: bool = False
+    """Whether it has said so since."""
     ended_us: int | None = None
     """When its newest transmission ended, if it may listen since."""
     to_hear: _OnAir | None = None
@@ -140,14 +151,15 @@ class Senders:
         self,
         devices: Mapping[str, KnownDevice],
         plan: ChannelPlan,
-        strength: Strength = unknown,
+        air: AirFacts | None = None,
     ) -> None:
         self.are_known = False
-        self._strength = strength
+        self._air = air or UnknownAir()
         self._devices = devices
         self._senders = {dev_eui: _Sender(adr=one.adr) for dev_eui, one in devices.items()}
         self._right: dict[str, tuple[str, Windows]] = {}
-        self._last_down_us = -1
+        self._last_down_us = self._down_until_us = -1
+        self._old: set[str] = set()
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
@@ -175,6 +187,7 @@ class Senders:
         for command in commands:
             if command.cid is Cid.LINK_ADR:
                 sender.nb_trans_asked = link_adr(command).nb_trans
+                sender.nb_trans_max = max(sender.nb_trans_max, sender.nb_trans_asked)
 
     def take(self, event: Event) -> Iterator[Found]:
         """What is wrong with frames of devices before it; other events tell what is due.
@@ -192,6 +205,8 @@ class Senders:
             if lost.to_hear is not None and lost.to_hear.transmission == event["transmission"]:
                 lost.to_hear = None
         sender = self._senders.get(event.get("dev_eui", ""))
+        if event["kind"] == "radio.transmit" and event["direction"] == "up" and event["genuine"]:
+            yield from self._named(event)
         if sender is None:
             return
         match event["kind"]:
@@ -200,6 +215,8 @@ class Senders:
                 if _BEGINS_AGAIN.match(event["text"]):
                     sender.forget()
                     sender.ended_us = None
+                    sender.may_begin = "keeps" not in event
+                self._told_to_repeat(sender, event)
             case "device.line":
                 yield from self._missed(sender, event)
                 yield from self._repeated(sender, event)
@@ -210,25 +227,62 @@ class Senders:
     def _on_air(self, event: Event) -> None:
         """A downlink that a device has to hear, if it is right and nothing else was on the air."""
         alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
+        free_us, self._down_until_us = self._down_until_us, event["t_us"] + event["airtime_us"]
         dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
         if dev_eui and Cid.DEV_STATUS in _asked_in(read_data(bytes.fromhex(event["phy"]))):
             self._senders[dev_eui].status_asked.append(event["transmission"])
-        late = late_us(event, windows)
-        if late is None or abs(late) > ON_TIME_US:
+        is_old = event["phy"] in self._old
+        self._old.add(event["phy"])
+        if not dev_eui:
             return
-        sender, opens_us = self._senders[dev_eui], event["t_us"] - late
-        if sender.ended_us is not None and alone_since_us < sender.ended_us < opens_us:
-            frame, ends_us = read_data(bytes.fromhex(event["phy"])), event["t_us"]
+        sender, frame = self._senders[dev_eui], read_data(bytes.fromhex(event["phy"]))
+        late = late_us(event, windows)
+        if late is None:
+            is_free = free_us <= event["t_us"] and not is_old
+            listens = is_free and self._always_listens(dev_eui, frame, event, windows)
+        else:
+            opens_us, since_us = event["t_us"] - late, sender.ended_us
+            listens = since_us is not None and alone_since_us < since_us < opens_us
+            listens &= abs(late) <= ON_TIME_US
+        if listens:
             sender.to_hear = _OnAir(
                 event["transmission"],
-                ends_us + event["airtime_us"],
-                ends_tries=frame is not None and frame.ack,
-                is_told=frame is not None and bool(frame.f_port),
+                event["t_us"] + event["airtime_us"],
+                ends_tries=late is not None and frame is not None and frame.ack,
+                is_told=frame is not None and bool(frame.f_port and frame.encrypted),
                 asks=frozenset(_asked_in(frame) & self._answers),
             )
 
+    def _always_listens(
+        self, dev_eui: str, frame: DataFrame | None, event: Event, windows: Windows
+    ) -> bool:
+        """Whether a device of class C hears it, which has sent in its session before."""
+        sender, is_on_channel = self._senders[dev_eui], (event["dr"], event["freq_hz"]) in windows
+        listens = self._devices[dev_eui].is_class_c and sender.ended_us is not None
+        return listens and is_on_channel and frame is not None and frame.dev_addr == sender.dev_addr
+
+    def _told_to_repeat(self, sender: _Sender, event: Event) -> None:
+        """NbTrans of which no console and no frame has told."""
+        told = self._devices[event["dev_eui"]].told_to_repeat
+        so_far = [nb_trans for at_us, nb_trans in told if at_us <= event["t_us"]]
+        if len(so_far) > sender.times_told:
+            sender.nb_trans, sender.times_told = so_far[-1], len(so_far)
+            sender.nb_trans_max = max(sender.nb_trans_max, *so_far)
+
+    def _named(self, event: Event) -> Iterator[Found]:
+        """Whether its octets are those of the frame that a device believes to send."""
+        phy = bytes.fromhex(event["phy"])
+        frame = read_data(phy) or read_join_request(phy)
+        if self.are_known and frame is not None:
+            check = Scrutiny(rule="uplink", of=f"uplink {event['frame_id']}", t_us=event["t_us"])
+            wrong = [*check.same("octets", event["frame_id"], frame.frame_id)]
+            if isinstance(frame, DataFrame) and "f_cnt" in event:
+                wrong += check.same("FCnt on the air", event["f_cnt"] % F_CNT_WIRE, frame.f_cnt)
+            yield from (replace(found, owner=Owner.DEVICE) for found in wrong)
+
     def _missed(self, sender: _Sender, event: Event) -> Iterator[Found]:
         """What it says that it has not heard, and had to."""
+        sender.has_joined |= event["text"].startswith("+EVT:JOINED")
         due = sender.to_hear
         if self.are_known and due is not None and _MISSED.match(event["text"]):
             sender.to_hear = None
@@ -274,9 +328,18 @@ class Senders:
         if event.get("origin") != "device":
             sender.crafted += "f_cnt" in event
             return
-        for found in self._looked_into(sender, event):
+        for found in [*self._with_power(event), *self._looked_into(sender, event)]:
             yield replace(found, owner=Owner.DEVICE)
         sender.ended_us = event["t_us"] + event.get("airtime_us", 0)
+
+    def _with_power(self, event: Event) -> Iterator[Found]:
+        """It sends with one of the powers of its region."""
+        power_dbm, plan = self._air.power_dbm(event.get("transmission", 0)), self._plan
+        least_dbm, most_dbm = plan.power_dbm(plan.power_index_max), plan.power_dbm(0)
+        if power_dbm is not None and not least_dbm <= power_dbm <= most_dbm:
+            of = f"device {event['dev_eui']}"
+            check = Scrutiny(rule="uplink", of=of, t_us=event["t_us"])
+            yield check.wrong("power", f"{least_dbm} to {most_dbm} dBm", f"{power_dbm} dBm")
 
     def _looked_into(self, sender: _Sender, event: Event) -> Iterator[Found]:
         frame = read_data(bytes.fromhex(event["phy"]))
@@ -299,6 +362,8 @@ class Senders:
         )  # fmt: skip
         if place == sender.latest and (is_same or not self.are_known):
             sender.tries += 1
+            if self.are_known:
+                yield from self._again(sender, frame, event, check)
             due, sender.to_hear = sender.to_hear, None
             if self.are_known and due and due.ends_tries and due.ends_us <= event["t_us"]:
                 yield check.wrong("transmissions", "no more: it was answered", "one more")
@@ -310,6 +375,10 @@ class Senders:
                     yield from _had_to_hear(sender.to_hear, event, None)
             yield from self._counted(sender, frame, event, check)
             yield from _as_told(sender, frame, self._devices[event["dev_eui"]], place[1], check)
+        if sender.has_joined and self.are_known and sender.latest:
+            if place[0] == sender.latest[0]:
+                yield check.wrong("session", "another one: it has joined since", place[0])
+        sender.has_joined, sender.dev_addr = False, frame.dev_addr
         if sender.latest and place[0] != sender.latest[0]:
             sender.unheard_max = 0
         if sender.latest and (place[0] != sender.latest[0] or place[1] < sender.latest[1]):
@@ -323,6 +392,19 @@ class Senders:
             yield from self._as_it_may(frame, event, check)
         self._asks_for_life(sender, event)
         yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
+
+    def _again(
+        self, sender: _Sender, frame: DataFrame, event: Event, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether a frame may be repeated once more, and so soon (LoRaWAN 1.0.3, 19)."""
+        most = max(sender.nb_trans_max, (1 + sender.retries) * frame.confirmed)
+        if sender.tries > most:
+            yield check.wrong("transmissions", f"{most} at most", sender.tries)
+        since_us = sender.ended_us
+        if frame.confirmed and since_us is not None and self._last_down_us < since_us:
+            if event["t_us"] - since_us < _REPEATED_US:
+                due, seen = f"{_REPEATED_US} us after it at least", event["t_us"] - since_us
+                yield check.wrong("time of its repetition", due, seen)
 
     def _asks_to_join(self, sender: _Sender, event: Event) -> Iterator[Found]:
         """LoRaWAN 1.0.4, 6.2.5: DevNonces are counted; earlier stacks may draw them."""
@@ -441,7 +523,7 @@ class Senders:
         for command in said:
             if command.cid is not Cid.DEV_STATUS:
                 continue
-            heard = [self._strength(number, dev_eui, 0) for number in sender.status_asked]
+            heard = [self._air.strength(number, dev_eui, 0) for number in sender.status_asked]
             sender.status_asked.clear()
             margin = (command.told[1] + 32) % 64 - 32
             due = [max(-32.0, min(31.0, one[1])) for one in heard if one is not None]

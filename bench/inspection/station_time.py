@@ -4,6 +4,7 @@ Source: Basics Station, the layout of `xtime`, `getxtime`, `timesync`, `dntxed` 
 crystals differ by 50 millionths at most.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,15 +26,19 @@ class StationTime:
     """Remembers of each station which of its clocks showed what when.
 
     `alone`: no two stations have one EUI. `gps_began_us`: GPS time when the bench's clock was 0,
-    None where nobody knows.
+    None where nobody knows. `shows`: what the clock of a station shows in the end, and when.
     """
 
     rig: str = ""
     alone: bool = True
     gps_began_us: int | None = None
+    shows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _shown: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _configured_us: dict[str, int] = field(default_factory=dict)
+    _configured: Counter[str] = field(default_factory=Counter)
+    _answers: list[tuple[str, int, int, Scrutiny]] = field(default_factory=list)
+    """What stations have answered to `getxtime`, and when."""
     _hosts_us: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -49,6 +54,7 @@ class StationTime:
     def configured(self, station: str, t_us: int) -> None:
         """It may begin a session of its radio."""
         self._configured_us[station] = t_us + _TOLD_APART_US
+        self._configured[station] += 1
         self._shown.pop(station, None)
 
     def passed(self, uplink: Uplink, ended_us: int) -> tuple[int, int | None]:
@@ -116,11 +122,20 @@ class StationTime:
         match fields:
             case {"msgtype": "getxtime", "xtimes": [int(xtime), *_]} if xtime > 0:
                 self._shown[station] = (*divmod(xtime, _END), t_us)
+                self._answers.append((station, xtime, t_us, check))
         host_us = _of_host(fields)
         if host_us is not None:
             first_us, at_us = self._hosts_us.setdefault(station, (host_us, t_us))
             if self._is_odd(host_us - first_us, t_us - at_us):
                 yield check.wrong("clock of its host", first_us + t_us - at_us, host_us)
+
+    def misshown(self) -> Iterator[Found]:
+        """What stations have answered whose radio began once, and what its clock does not show."""
+        for station, xtime, t_us, check in self._answers:
+            shows, at_us = self.shows.get(station, (0, 0))
+            is_known = shows and self._configured[station] == 1
+            if is_known and self._is_odd(shows - xtime, at_us - t_us):
+                yield check.wrong("xtimes", f"{shows - at_us + t_us}, as its clock shows", xtime)
 
     def _is_odd(self, counted_us: int, passed_us: int) -> bool:
         return abs(counted_us - passed_us) > _TOLD_APART_US + self.apart_us(passed_us)

@@ -489,6 +489,7 @@ class Rig(Expectations):
         """
         setup = self.setup
         names = {str(station.eui): station.name for station in setup.stations.values()}
+        taps = [station.tap for station in setup.stations.values()]
         plan = channel_plan(setup.region.name)
         devices = [device.provisioned for device in setup.devices.values()]
         inspector = Inspector(
@@ -499,7 +500,8 @@ class Rig(Expectations):
             began=setup.clock_began,
             has_twins=len(names) < len(setup.stations),
             kept=self._parts.store.kept(one.dev_eui for one in devices if one.known),
-            strength=setup.medium.strength,
+            air=setup.medium,
+            clocks={tap.station: (tap.xtime_now(), now_us()) for tap in taps},
         )
         for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck):
             self.case.find(found)

@@ -112,6 +112,7 @@ class MemoryDevice(CaseDevice):
             firmware.set_retries(retries)
         if transmissions > 1:
             firmware.set_nb_trans(transmissions)
+            self.provisioned.told_to_repeat.append((now_us(), transmissions))
         return await firmware.send(payload, port=port, confirmed=confirmed)
 
     async def join(self) -> Joining:

@@ -474,7 +474,7 @@ MUTANTS = (
         "            power_dbm=power_dbm,\n            start_us",
         "            power_dbm=power_dbm - 60,\n            start_us",
         MISSED_WINDOW,
-        says="strength: expected as the uplink was",
+        says="power: expected 16 dBm at least, observed -",
     ),
     device_fault(
         "a device says that it listens to beacons",
