@@ -264,6 +264,30 @@ def test_what_it_tells_was_on_the_air() -> None:
     assert told_of((2, "station.text", other | {"origin": "injected"})) == []
 
 
+@pytest.mark.parametrize(
+    ("answers", "wrong"),
+    [(0, False), (40_000, False), (5_000_000, True), (-5_000_000, True), (1 << 48, True)],
+)
+def test_the_clock_that_it_shows_is_its_own(answers: int, wrong: bool) -> None:
+    """At 3 s it shows what it counts, of which it tells at 10 s to whoever asks in the end."""
+    gateways = gateways_on("simulated")
+    gateways.time.shows = {"west": (SESSION | 10_500_000, 10 * SECOND_US)}
+    shown = SESSION + 3_500_000 + answers
+    for at_s, direction, text in (
+        (1, "down", '{"msgtype":"router_config"}'),
+        (2, "down", '{"msgtype":"getxtime"}'),
+        (3, "up", f'{{"msgtype":"getxtime","xtimes":[{shown}]}}'),
+    ):
+        event = {"kind": "station.text", "station": "west", "direction": direction, "text": text}
+        gateways.take({"t_us": at_s * SECOND_US, **event})
+    said = [one.text for one in gateways.unsaid(4 * SECOND_US, {})]
+    due = f"xtimes: expected {SESSION | 3_500_000}, as its clock shows, observed {shown}"
+    assert said == [f"getxtime of west: {due}"] * wrong
+    event = {"kind": "station.text", "station": "west", "direction": "down"}
+    gateways.take({"t_us": 5 * SECOND_US, **event, "text": '{"msgtype":"router_config"}'})
+    assert list(gateways.unsaid(5 * SECOND_US, {})) == []  # it may have begun another one
+
+
 @pytest.mark.parametrize(("power_dbm", "weak"), [(16, False), (15, True), (None, False)])
 def test_it_sends_as_strongly_as_its_region_lets_it(power_dbm: int | None, weak: bool) -> None:
     gateways = gateways_on("simulated", air=Air(power=power_dbm))
