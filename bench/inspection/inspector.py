@@ -78,7 +78,7 @@ class Inspector:
         has_twins: bool = False,
         kept: Sequence[Kept] = (),
         air: AirFacts | None = None,
-        clocks: Mapping[str, tuple[int, int]] | None = None,
+        clocks: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     ) -> None:
         self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins

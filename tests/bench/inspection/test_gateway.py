@@ -271,7 +271,7 @@ def test_what_it_tells_was_on_the_air() -> None:
 def test_the_clock_that_it_shows_is_its_own(answers: int, wrong: bool) -> None:
     """At 3 s it shows what it counts, of which it tells at 10 s to whoever asks in the end."""
     gateways = gateways_on("simulated")
-    gateways.time.shows = {"west": (SESSION | 10_500_000, 10 * SECOND_US)}
+    gateways.time.shows = {"west": [(SESSION | 10_500_000, 10 * SECOND_US)]}
     shown = SESSION + 3_500_000 + answers
     for at_s, direction, text in (
         (1, "down", '{"msgtype":"router_config"}'),
