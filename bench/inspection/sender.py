@@ -34,6 +34,7 @@ _HEARD = re.compile(
     r"""\+EVT:RX_\w+:.*UNICAST:(\d+):|PORT:\ (\d+);\ RX:|(SEND_CONFIRMED_OK|ACK\ Received)""", re.X
 )
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
+_DOWNLINKS, _ACKS = "downlinks", "acknowledgements"
 _GRANTED = b"\x07"
 ADR_ACK_LIMIT = 64
 _REPEATED_US = 3_000_000
@@ -106,6 +107,9 @@ class _Sender:
     """The downlink that a station was handed for it last."""
     heard: DataFrame | None = None
     """The newest of which it has said that it heard it."""
+    may_tell: Counter[str] = field(default_factory=Counter)
+    tells: Counter[str] = field(default_factory=Counter)
+    """Of how many downlinks and acknowledgements it may have told so far, and has."""
     status_asked: list[int] = field(default_factory=list)
     """The transmissions that have asked how it is since it told that last."""
     was_asked: Counter[Cid] = field(default_factory=Counter)
@@ -160,6 +164,7 @@ class Senders:
         self._right: dict[str, tuple[str, Windows]] = {}
         self._last_down_us = self._down_until_us = -1
         self._old: set[str] = set()
+        self._sent_us: dict[str, int] = {}
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
@@ -178,6 +183,8 @@ class Senders:
         if frame is None:
             return
         sender.handed, sender.unheard, sender.was_handed = frame, 0, True
+        sender.may_tell[_DOWNLINKS] += bool(frame.f_port)
+        sender.may_tell[_ACKS] += frame.ack
         if is_repeated:  # a device that has heard it refuses it
             return
         sender.asks_unseen |= frame.f_port == 0
@@ -205,8 +212,7 @@ class Senders:
             if lost.to_hear is not None and lost.to_hear.transmission == event["transmission"]:
                 lost.to_hear = None
         sender = self._senders.get(event.get("dev_eui", ""))
-        if event["kind"] == "radio.transmit" and event["direction"] == "up" and event["genuine"]:
-            yield from self._named(event)
+        yield from self._of_anybody(event)
         if sender is None:
             return
         match event["kind"]:
@@ -269,6 +275,16 @@ class Senders:
             sender.nb_trans, sender.times_told = so_far[-1], len(so_far)
             sender.nb_trans_max = max(sender.nb_trans_max, *so_far)
 
+    def _of_anybody(self, event: Event) -> Iterator[Found]:
+        """What is wrong whatever the keys of a device are."""
+        if event["kind"] == "radio.transmit" and event["direction"] == "up" and event["genuine"]:
+            yield from self._named(event)
+            self._sent_us[event.get("dev_eui", "")] = event["t_us"]
+        elif event["kind"] == "device.line" and event["text"] == "+EVT:JOINED" and self.are_known:
+            if self._last_down_us < self._sent_us.get(event["dev_eui"], 0):
+                what, due = "JOINED", "after an accept: nothing came down since it asked"
+                yield _wrong_of_device(event, event["t_us"], what, due, event["text"])
+
     def _named(self, event: Event) -> Iterator[Found]:
         """Whether its octets are those of the frame that a device believes to send."""
         phy = bytes.fromhex(event["phy"])
@@ -311,9 +327,16 @@ class Senders:
             _agreed(sender)
         sender.typed = ""
         heard, frame = _HEARD.search(line), sender.handed
-        if heard is None or frame is None:
+        if heard is None:
             return
         port = heard[1] or heard[2]
+        what = _DOWNLINKS if port else _ACKS
+        sender.tells[what] += 1
+        if self.are_known and sender.tells[what] > sender.may_tell[what]:
+            due, seen = f"{sender.may_tell[what]} at most", sender.tells[what]
+            yield _wrong_of_device(event, event["t_us"], f"{what} that it tells of", due, seen)
+        if frame is None:
+            return
         if int(port) == frame.f_port if port else frame.ack:
             if frame == sender.heard:
                 due, seen = f"more than {frame.f_cnt}", frame.f_cnt
@@ -371,6 +394,7 @@ class Senders:
         if self.are_known:
             if sender.to_hear is not None and sender.to_hear.ends_us <= event["t_us"]:
                 sender.owes |= sender.to_hear.asks
+                sender.unheard_max = 0
                 if sender.to_hear.is_told:
                     yield from _had_to_hear(sender.to_hear, event, None)
             yield from self._counted(sender, frame, event, check)

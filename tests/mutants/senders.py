@@ -605,4 +605,38 @@ MUTANTS = (
         "scenarios/test_station_clock.py",
         says="xtimes: expected [0-9]+, as its clock shows",
     ),
+    device_fault(
+        "a device counts as unheard what it hears",
+        SESSION,
+        "        self.unheard = 0\n        payload",
+        "        payload",
+        MAC_COMMANDS,
+        says="ADRACKReq: expected no: 0 frames unheard, observed yes",
+    ),
+    device_fault(
+        "a device tells twice of each downlink",
+        TRAFFIC,
+        '        if received.slot == "C":\n',
+        '            self._circuit.say(f"+EVT:RX_{received.slot}:{signal}:{data}")\n'
+        '        if received.slot == "C":\n',
+        ANSWERS,
+        says="downlinks that it tells of: expected 1 at most, observed 2",
+    ),
+    device_fault(
+        "a device says twice that it was acknowledged",
+        TRAFFIC,
+        '            self._circuit.say("+EVT:SEND_CONFIRMED_OK")',
+        '            self._circuit.say("+EVT:SEND_CONFIRMED_OK")\n'
+        '            self._circuit.say("+EVT:SEND_CONFIRMED_OK")',
+        ANSWERS,
+        says="acknowledgements that it tells of: expected 1 at most, observed 2",
+    ),
+    device_fault(
+        "a device that nobody answers believes to have joined",
+        TRAFFIC,
+        'self._circuit.say("+EVT:JOINED" if has_joined else',
+        'self._circuit.say("+EVT:JOINED" if True else',
+        JOINS,
+        says="JOINED: expected after an accept",
+    ),
 )

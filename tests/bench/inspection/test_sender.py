@@ -373,6 +373,32 @@ def test_a_sign_of_life_is_asked_for_after_64_frames_and_not_before() -> None:
     assert too_soon.found == ["ADRACKReq: expected no: 63 frames unheard, observed yes"]
 
 
+def test_what_it_had_to_hear_is_a_sign_of_life() -> None:
+    told = known(newest=-1).types("AT+ADR=1")
+    for f_cnt in range(65):
+        told_to_send(told).sends(f_cnt, adr=True, adr_ack_req=f_cnt == 64)
+    asks = told_to_send(told.answered()).sends(65, adr=True, adr_ack_req=True)
+    assert asks.found == ["ADRACKReq: expected no: 0 frames unheard, observed yes"]
+
+
+def test_nobody_has_joined_without_an_accept() -> None:
+    wrong = [
+        "JOINED: expected after an accept: nothing came down since it asked, observed +EVT:JOINED"
+    ]
+    for dev_eui in (DEV_EUI, "70B3D57ED0000009"):
+        assert Told(dev_eui, rig="simulated").joins().says("+EVT:JOINED").found[-1:] == wrong
+    assert known().joins().is_sent_at_once().says("+EVT:JOINED").found == []
+
+
+def test_it_tells_of_a_downlink_once() -> None:
+    heard, done = "+EVT:RX_1:-84:12:UNICAST:7:6f6e", "+EVT:SEND_CONFIRMED_OK"
+    told = told_to_send(known()).sends(10).is_sent(UNCONFIRMED).says(heard)
+    assert told.found == []
+    assert told.says(heard).found == ["downlinks that it tells of: expected 1 at most, observed 2"]
+    none = told_to_send(known()).sends(10).says(done)
+    assert none.found == ["acknowledgements that it tells of: expected 0 at most, observed 1"]
+
+
 def test_an_answer_is_given_as_often_as_it_was_asked_for() -> None:
     def asked() -> Told:
         told = Told().is_sent(UNCONFIRMED, port=None, f_opts=LINK_ADR_REQ)
@@ -465,7 +491,7 @@ def test_what_keeps_its_session_at_a_restart_counts_on() -> None:
 
 
 def test_what_has_joined_has_another_session() -> None:
-    joined = told_to_send(known()).sends(10).joins().says("+EVT:JOINED")
+    joined = told_to_send(known()).sends(10).joins().is_sent_at_once().says("+EVT:JOINED")
     same = "session: expected another one: it has joined since, observed 0"
     assert told_to_send(joined).sends(1).found == [same]
     joined = told_to_send(known()).sends(10).joins().says("+EVT:JOINED")
