@@ -164,7 +164,7 @@ class Senders:
         self._right: dict[str, tuple[str, Windows]] = {}
         self._last_down_us = self._down_until_us = -1
         self._old: set[str] = set()
-        self._sent_us: dict[str, int] = {}
+        self._asked_us: dict[str, int] = {}
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
@@ -279,9 +279,10 @@ class Senders:
         """What is wrong whatever the keys of a device are."""
         if event["kind"] == "radio.transmit" and event["direction"] == "up" and event["genuine"]:
             yield from self._named(event)
-            self._sent_us[event.get("dev_eui", "")] = event["t_us"]
+            if "f_cnt" not in event:
+                self._asked_us[event.get("dev_eui", "")] = event["t_us"]
         elif event["kind"] == "device.line" and event["text"] == "+EVT:JOINED" and self.are_known:
-            if self._last_down_us < self._sent_us.get(event["dev_eui"], 0):
+            if self._last_down_us < self._asked_us.get(event["dev_eui"], 0):
                 what, due = "JOINED", "after an accept: nothing came down since it asked"
                 yield _wrong_of_device(event, event["t_us"], what, due, event["text"])
 

@@ -388,6 +388,8 @@ def test_nobody_has_joined_without_an_accept() -> None:
     for dev_eui in (DEV_EUI, "70B3D57ED0000009"):
         assert Told(dev_eui, rig="simulated").joins().says("+EVT:JOINED").found[-1:] == wrong
     assert known().joins().is_sent_at_once().says("+EVT:JOINED").found == []
+    spoke = told_to_send(known().joins().is_sent_at_once()).sends(1).says("+EVT:JOINED")
+    assert not any("JOINED" in one for one in spoke.found)
 
 
 def test_it_tells_of_a_downlink_once() -> None:
