@@ -6,7 +6,7 @@ RUI3, LINKCHECK and TIMEREQ.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -164,7 +164,7 @@ class Senders:
         self._right: dict[str, tuple[str, Windows]] = {}
         self._last_down_us = self._down_until_us = -1
         self._old: set[str] = set()
-        self._asked_us: dict[str, int] = {}
+        self._asked_us: defaultdict[str, list[int]] = defaultdict(list)
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
@@ -280,9 +280,12 @@ class Senders:
         if event["kind"] == "radio.transmit" and event["direction"] == "up" and event["genuine"]:
             yield from self._named(event)
             if "f_cnt" not in event:
-                self._asked_us[event.get("dev_eui", "")] = event["t_us"]
+                self._asked_us[event.get("dev_eui", "")].append(event["t_us"])
         elif event["kind"] == "device.line" and event["text"] == "+EVT:JOINED" and self.are_known:
-            if self._last_down_us < self._asked_us.get(event["dev_eui"], 0):
+            # At this very moment it may have asked for the next session already.
+            asked_us = self._asked_us[event["dev_eui"]]
+            before_us = max((at_us for at_us in asked_us if at_us < event["t_us"]), default=-1)
+            if self._last_down_us < before_us:
                 what, due = "JOINED", "after an accept: nothing came down since it asked"
                 yield _wrong_of_device(event, event["t_us"], what, due, event["text"])
 

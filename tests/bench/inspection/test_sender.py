@@ -390,6 +390,9 @@ def test_nobody_has_joined_without_an_accept() -> None:
     assert known().joins().is_sent_at_once().says("+EVT:JOINED").found == []
     spoke = told_to_send(known().joins().is_sent_at_once()).sends(1).says("+EVT:JOINED")
     assert not any("JOINED" in one for one in spoke.found)
+    again = known().joins().is_sent_at_once().joins(2)
+    again._t_us -= 1_000_000
+    assert again.says("+EVT:JOINED").found == []
 
 
 def test_it_tells_of_a_downlink_once() -> None:
