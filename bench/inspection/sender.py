@@ -8,12 +8,13 @@ RUI3, LINKCHECK and TIMEREQ.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
 from bench.inspection.gateway import AirFacts, UnknownAir
 from bench.inspection.orders import ON_TIME_US, Windows, late_us
+from bench.inspection.owed import Message, OnAir, Sender
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
     F_CNT_WIRE,
@@ -43,108 +44,6 @@ _LOWEST_DR_OF_DWELL = 2
 """The lowest data rate where uplinks have 400 ms at most (RP002-1.0.3, AS923)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """What was typed to be sent; `payload` in hexadecimal."""
-
-    confirmed: bool
-    port: int
-    payload: str
-
-
-@dataclass(frozen=True, slots=True)
-class _OnAir:
-    """A right downlink in a window of its device, on the air until `ends_us`."""
-
-    transmission: int
-    ends_us: int
-    ends_tries: bool
-    """Whether the message that it answers is sent no more after it."""
-    is_told: bool
-    """Whether a device tells its console of it."""
-    asks: frozenset[Cid]
-    """What it has to be told in the next frame."""
-
-
-@dataclass(slots=True)
-class _Sender:
-    """What one device has sent last, owes its network, and was asked for at its console."""
-
-    adr: bool = False
-    confirmed: bool = False
-    """What its console was told last: whether frames have the ADR bit, and ask for an answer."""
-    message: _Message | None = None
-    """What it has promised to send, and not sent yet."""
-    latest: tuple[int, int] | None = None
-    """Session and counter of its newest frame."""
-    phy: str = ""
-    tries: int = 0
-    """How often that was sent."""
-    retries: int = 0
-    """How often what nobody acknowledges is to be repeated, by its console."""
-    nb_trans: int = 1
-    """How often it is to send what asks for no answer, by the newest request that it granted."""
-    nb_trans_asked: int = 1
-    nb_trans_max: int = 1
-    """The most that it was ever asked, or told by whom it belongs to."""
-    times_told: int = 0
-    """How often whom it belongs to has told it so far."""
-    was_handed: bool = False
-    """Whether anything was handed over for it since its newest frame."""
-    crafted: int = 0
-    """How many frames with counters of its own others have made since."""
-    may_begin: bool = False
-    """Whether it may have begun again since."""
-    dev_nonce: int | None = None
-    dev_addr: str = ""
-    """That of its newest frame."""
-    has_joined: bool = False
-    """Whether it has said so since."""
-    ended_us: int | None = None
-    """When its newest transmission ended, if it may listen since."""
-    to_hear: _OnAir | None = None
-    handed: DataFrame | None = None
-    """The downlink that a station was handed for it last."""
-    heard: DataFrame | None = None
-    """The newest of which it has said that it heard it."""
-    may_tell: Counter[str] = field(default_factory=Counter)
-    tells: Counter[str] = field(default_factory=Counter)
-    """Of how many downlinks and acknowledgements it may have told so far, and has."""
-    status_asked: list[int] = field(default_factory=list)
-    """The transmissions that have asked how it is since it told that last."""
-    was_asked: Counter[Cid] = field(default_factory=Counter)
-    """What network servers have ever asked of it, and how often."""
-    answered: Counter[Cid] = field(default_factory=Counter)
-    asks_unseen: bool = False
-    """Whether a downlink may have asked on FPort 0, which is not looked into."""
-    told: set[str] = field(default_factory=set)
-    """The frames of its session that stations have told of."""
-    was_confirmed: bool = False
-    """Whether anything confirmed was handed over since its last acknowledgement."""
-    owes_ack: bool = False
-    owes: set[Cid] = field(default_factory=set)
-    typed: str = ""
-    asks: set[Cid] = field(default_factory=set)
-    may_ask: bool = False
-    """Whether it may remember more of that."""
-    unheard: int = 0
-    """How many of its frames have come since anything was handed over for it, at least."""
-    unheard_max: int = 0
-    """How many since it is known to have heard anything, or since its session began."""
-
-    def forget(self) -> None:
-        """It may have begun again: nobody knows what it still owes."""
-        self.typed, self.unheard, self.nb_trans = "", 0, 1
-        self.message, self.to_hear, self.may_begin = None, None, True
-        self.settle()
-
-    def settle(self) -> None:
-        """It may have given all that it owed."""
-        self.owes_ack, self.may_ask = False, True
-        self.owes.clear()
-        self.asks.clear()
-
-
 class Senders:
     """Remembers of each device what it was told, and what it has heard for certain.
 
@@ -160,7 +59,7 @@ class Senders:
         self.are_known = False
         self._air = air or UnknownAir()
         self._devices = devices
-        self._senders = {dev_eui: _Sender(adr=one.adr) for dev_eui, one in devices.items()}
+        self._senders = {dev_eui: Sender(adr=one.adr) for dev_eui, one in devices.items()}
         self._right: dict[str, tuple[str, Windows]] = {}
         self._last_down_us = self._down_until_us = -1
         self._old: set[str] = set()
@@ -251,7 +150,7 @@ class Senders:
             listens = since_us is not None and alone_since_us < since_us < opens_us
             listens &= abs(late) <= ON_TIME_US
         if listens:
-            sender.to_hear = _OnAir(
+            sender.to_hear = OnAir(
                 event["transmission"],
                 event["t_us"] + event["airtime_us"],
                 ends_tries=late is not None and frame is not None and frame.ack,
@@ -267,7 +166,7 @@ class Senders:
         listens = self._devices[dev_eui].is_class_c and sender.ended_us is not None
         return listens and is_on_channel and frame is not None and frame.dev_addr == sender.dev_addr
 
-    def _told_to_repeat(self, sender: _Sender, event: Event) -> None:
+    def _told_to_repeat(self, sender: Sender, event: Event) -> None:
         """NbTrans of which no console and no frame has told."""
         told = self._devices[event["dev_eui"]].told_to_repeat
         so_far = [nb_trans for at_us, nb_trans in told if at_us <= event["t_us"]]
@@ -300,7 +199,7 @@ class Senders:
                 wrong += check.same("FCnt on the air", event["f_cnt"] % F_CNT_WIRE, frame.f_cnt)
             yield from (replace(found, owner=Owner.DEVICE) for found in wrong)
 
-    def _missed(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _missed(self, sender: Sender, event: Event) -> Iterator[Found]:
         """What it says that it has not heard, and had to."""
         sender.has_joined |= event["text"].startswith("+EVT:JOINED")
         due = sender.to_hear
@@ -308,7 +207,7 @@ class Senders:
             sender.to_hear = None
             yield from _had_to_hear(due, event, event["text"])
 
-    def _repeated(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _repeated(self, sender: Sender, event: Event) -> Iterator[Found]:
         """Whether a message that is over was sent as often as it takes without an answer."""
         due = 0
         if event["text"].startswith("+EVT:SEND_CONFIRMED_FAILED"):
@@ -325,7 +224,7 @@ class Senders:
             yield from self._looked_at(self._senders[event["dev_eui"]], event)
         self._sent.clear()
 
-    def _said(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _said(self, sender: Sender, event: Event) -> Iterator[Found]:
         line = event["text"]
         if line.strip() == "OK":
             _agreed(sender)
@@ -351,7 +250,7 @@ class Senders:
             sender.owes_ack |= frame.kind is Kind.CONFIRMED_DOWN
             sender.owes |= _asked_in(frame) & self._answers
 
-    def _looked_at(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _looked_at(self, sender: Sender, event: Event) -> Iterator[Found]:
         if event.get("origin") != "device":
             sender.crafted += "f_cnt" in event
             return
@@ -368,7 +267,7 @@ class Senders:
             check = Scrutiny(rule="uplink", of=of, t_us=event["t_us"])
             yield check.wrong("power", f"{least_dbm} to {most_dbm} dBm", f"{power_dbm} dBm")
 
-    def _looked_into(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _looked_into(self, sender: Sender, event: Event) -> Iterator[Found]:
         frame = read_data(bytes.fromhex(event["phy"]))
         if frame is None or "f_cnt" not in event:  # a join request
             if self.are_known:
@@ -422,7 +321,7 @@ class Senders:
         yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
 
     def _again(
-        self, sender: _Sender, frame: DataFrame, event: Event, check: Scrutiny
+        self, sender: Sender, frame: DataFrame, event: Event, check: Scrutiny
     ) -> Iterator[Found]:
         """Whether a frame may be repeated once more, and so soon (LoRaWAN 1.0.3, 19)."""
         most = max(sender.nb_trans_max, (1 + sender.retries) * frame.confirmed)
@@ -434,7 +333,7 @@ class Senders:
                 due, seen = f"{_REPEATED_US} us after it at least", event["t_us"] - since_us
                 yield check.wrong("time of its repetition", due, seen)
 
-    def _asks_to_join(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _asks_to_join(self, sender: Sender, event: Event) -> Iterator[Found]:
         """LoRaWAN 1.0.4, 6.2.5: DevNonces are counted; earlier stacks may draw them."""
         phy, device = bytes.fromhex(event["phy"]), self._devices[event["dev_eui"]]
         request, newest = read_join_request(phy), sender.dev_nonce
@@ -453,7 +352,7 @@ class Senders:
             yield check.wrong("DevNonce", f"more than {newest}", request.dev_nonce)
 
     def _counted(
-        self, sender: _Sender, frame: DataFrame, event: Event, check: Scrutiny
+        self, sender: Sender, frame: DataFrame, event: Event, check: Scrutiny
     ) -> Iterator[Found]:
         """A new message has the next counter, or the first one of its stack."""
         device, latest, f_cnt = self._devices[event["dev_eui"]], sender.latest, event["f_cnt"]
@@ -475,7 +374,7 @@ class Senders:
             yield check.wrong("frequency", "one of its channels", freq_hz)
         yield from check.same("class B", False, frame.bit_4)
 
-    def _asks_for_life(self, sender: _Sender, event: Event) -> None:
+    def _asks_for_life(self, sender: Sender, event: Event) -> None:
         """LoRaWAN 1.0.3, 4.3.1.1: at its lowest data rate nobody asks; 1.0.4: whoever likes."""
         lowest_dr = self._plan.up_drs[0]
         if self._plan.tx_params is not None and not self.are_known:
@@ -488,7 +387,7 @@ class Senders:
             sender.unheard_max = 0
 
     def _wrong(
-        self, sender: _Sender, frame: DataFrame, dev_eui: str, f_cnt: int, check: Scrutiny
+        self, sender: Sender, frame: DataFrame, dev_eui: str, f_cnt: int, check: Scrutiny
     ) -> Iterator[Found]:
         device = self._devices[dev_eui]
         session = device.session_of(frame, f_cnt)
@@ -522,7 +421,7 @@ class Senders:
             yield from _asked(sender, said, len(octets), check)
 
     def _answered(
-        self, sender: _Sender, said: tuple[Command, ...], check: Scrutiny
+        self, sender: Sender, said: tuple[Command, ...], check: Scrutiny
     ) -> Iterator[Found]:
         answers = Counter(command.cid for command in said if command.cid in self._answers)
         sender.answered += answers
@@ -545,7 +444,7 @@ class Senders:
         sender.owes.clear()
 
     def _margins(
-        self, sender: _Sender, dev_eui: str, said: tuple[Command, ...], check: Scrutiny
+        self, sender: Sender, dev_eui: str, said: tuple[Command, ...], check: Scrutiny
     ) -> Iterator[Found]:
         """LoRaWAN 1.0.4, 5.5: the SNR of the request, in 6 bits and whole dB."""
         for command in said:
@@ -564,7 +463,7 @@ def _asked_in(frame: DataFrame | None) -> set[Cid]:
     return set() if frame is None else {command.cid for command in from_network(frame.f_opts)}
 
 
-def _had_to_hear(due: _OnAir, event: Event, observed: str | None) -> Iterator[Found]:
+def _had_to_hear(due: OnAir, event: Event, observed: str | None) -> Iterator[Found]:
     if due.ends_us <= event["t_us"]:
         what = "downlink in its window"
         yield _wrong_of_device(event, due.ends_us, what, "one that it hears", observed)
@@ -575,7 +474,7 @@ def _wrong_of_device(event: Event, t_us: int, what: str, due: object, seen: obje
     return replace(check.wrong(what, due, seen), owner=Owner.DEVICE)
 
 
-def _agreed(sender: _Sender) -> None:
+def _agreed(sender: Sender) -> None:
     """It has said that it does what was typed."""
     word, _, value = sender.typed.partition("=")
     if (asked := _ASKS.get(sender.typed)) is not None:
@@ -589,11 +488,11 @@ def _agreed(sender: _Sender) -> None:
             sender.confirmed = value == "1"
         case "AT+SEND":
             port, _, payload = value.partition(":")
-            sender.message = _Message(sender.confirmed, int(port), payload.lower())
+            sender.message = Message(sender.confirmed, int(port), payload.lower())
 
 
 def _as_told(
-    sender: _Sender, frame: DataFrame, device: KnownDevice, f_cnt: int, check: Scrutiny
+    sender: Sender, frame: DataFrame, device: KnownDevice, f_cnt: int, check: Scrutiny
 ) -> Iterator[Found]:
     """Whether a new frame is what its console was told to send."""
     yield from check.same("ADR", sender.adr, frame.adr)
@@ -608,7 +507,7 @@ def _as_told(
         yield from check.same("payload", message.payload, payload)
 
 
-def _acknowledged(sender: _Sender, frame: DataFrame, check: Scrutiny) -> Iterator[Found]:
+def _acknowledged(sender: Sender, frame: DataFrame, check: Scrutiny) -> Iterator[Found]:
     if sender.owes_ack:
         yield from check.same("ACK", True, frame.ack)
     elif frame.ack and not sender.was_confirmed:
@@ -618,7 +517,7 @@ def _acknowledged(sender: _Sender, frame: DataFrame, check: Scrutiny) -> Iterato
 
 
 def _asked(
-    sender: _Sender, said: tuple[Command, ...], octets: int, check: Scrutiny
+    sender: Sender, said: tuple[Command, ...], octets: int, check: Scrutiny
 ) -> Iterator[Found]:
     """What somebody has typed goes with the next frame, unless there is no room."""
     missing = sender.asks - {command.cid for command in said}
