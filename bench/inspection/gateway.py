@@ -353,7 +353,7 @@ def deaf_stations(evidence: Evidence, told: Told, sent: SentAs) -> Iterator[Foun
             if not due or outcome is None or outcome.answer != "TooLate":
                 continue
             cause = _why_deaf(reception, told, sent)
-            if cause is not None:
+            if cause is not None and row.station not in evidence.link_lost_us:
                 name = evidence.name(row.station)
                 yield Found(
                     owner=Owner.GATEWAY, rule="station that cannot answer", t_us=reception.t_us,
