@@ -176,6 +176,24 @@ async def test_frames_heard_without_a_link_are_delivered_late(rig, strategy):
         rig.expect(uplink, FIRST, first="west")
 
 
+@pytest.mark.requires("virtual time")  # its patience, which grows with each loss
+async def test_frames_heard_without_a_link_are_told_in_their_order(rig):
+    """Lost for the third time, the station comes back after 4 s; meanwhile it hears two frames.
+
+    Catalogue: beside K08.
+    """
+    rig.only("west")
+    heard = [await rig.alpha.send()]
+    for _ in range(3):
+        await rig.wait(seconds(4))
+        rig.west.cut()
+        await rig.meanwhile(milliseconds(300), rig.west.restore)
+    heard += [await rig.alpha.send() for _ in range(2)]
+    await rig.wait(seconds(5))
+    for uplink in heard:
+        rig.expect(uplink, FIRST, first="west")
+
+
 async def test_a_station_that_finds_no_server_loses_what_it_heard(rig, strategy):
     """It stops its radio and waits, 10 s and longer; another station has heard the frames.
 

@@ -3,7 +3,8 @@
 What is missing is *incomplete*: nobody is blamed for it. The manifest says which cases were
 planned, how the run ended, and how many lines each stream had then, with a checksum; each
 `case.end` says how many lines of the case stood in each stream (`books`). A run of an older
-version says none of this: there, the numbers of the lines and the ends of the cases must do.
+version says none of this: there, the numbers of the lines and the ends of the cases must do. Which
+it is, its lines tell: an older one has neither `run.begin` nor books.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from typing import Any
 import msgspec
 
 from bench.capture.reading import (
+    RUN_BEGIN,
     RUN_END,
     Event,
     Timetable,
@@ -142,6 +144,7 @@ class _Row(msgspec.Struct):
     source: str
     kind: str
     case: Any = None
+    run_id: Any = None
 
 
 _decode = msgspec.json.Decoder(_Row).decode
@@ -171,14 +174,17 @@ class _Audit:
         self._files = {stream(path): path for path in capture_files(folder)}
         self._vouched: set[str] = set()
         marks = list(_marks(self._files.get(BENCH)))
+        self._times = Counter((one["kind"], one.get("case")) for one in marks)
         self._begins = {one["case"]: one for one in _of_kind(marks, "case.begin")}
         self._ends = {one["case"]: one for one in _of_kind(marks, "case.end")}
         self._table: Timetable = timetable(marks)
+        self._run_begin = next((one for one in marks if one.get("kind") == RUN_BEGIN), None)
         self._run_end = next((one for one in marks if one.get("kind") == RUN_END), None)
 
     def result(self) -> Wholeness:
         planned = self._planned
         how, reason = self._ending()
+        self._holes += self._unsaid()
         found = self._streams()
         reasons = self._withheld(found)
         unplayed = tuple(case for case in planned or () if case not in self._begins)
@@ -215,6 +221,20 @@ class _Audit:
             return (KILLED if self._planned is not None else ""), ""
         return str(said.get("how", KILLED)), str(said.get("reason", ""))
 
+    def _unsaid(self) -> Iterator[Hole]:
+        """What the manifest no longer says, though the lines are of a version that wrote it."""
+        is_booked = any("books" in end for end in self._ends.values())
+        if self._holes or (self._run_begin is None and not is_booked):
+            return
+        begin, planned, books = self._run_begin or {}, self._planned, self._manifest.get("streams")
+        if planned is None:
+            yield Hole(Rule.MANIFEST, f"{MANIFEST} does not say what was planned")
+        elif begin.get("planned", len(planned)) != len(planned):
+            text = f"{MANIFEST} plans {len(planned)} cases, and its run {begin['planned']}"
+            yield Hole(Rule.MANIFEST, text)
+        if (self._run_end or self._manifest.get("ended")) and not isinstance(books, dict):
+            yield Hole(Rule.MANIFEST, f"{MANIFEST} does not say what its streams were")
+
     def _read_manifest(self) -> dict[str, Any]:
         try:
             found = json.loads((self._folder / MANIFEST).read_bytes())
@@ -241,7 +261,7 @@ class _Audit:
                 self._vouched.add(name)
                 continue
             found[name] = self._read(name, book if isinstance(book, dict) else None)
-            if isinstance(books, dict) and name not in booked:
+            if isinstance(books, dict) and not isinstance(book, dict):
                 text = f"the stream {name} is not one that this run had"
                 self._holes.append(Hole(Rule.STREAMS, text))
                 found[name].doubted |= found[name].of_case.keys()
@@ -257,7 +277,8 @@ class _Audit:
         return digest.hexdigest() == book.get("sha256")
 
     def _read(self, name: str, book: Mapping[str, Any] | None) -> _Stream:
-        found = _Reader(name, self._table).read(self._files[name])
+        run_id = None if self._run_begin is None else self._run_begin.get("run_id")
+        found = _Reader(name, self._table, run_id).read(self._files[name])
         if book is not None:
             due = book.get("lines")
             if found.lines != due:
@@ -278,6 +299,8 @@ class _Audit:
                 reasons[case] = "incomplete: its beginning is missing"
             elif case not in self._ends:
                 reasons[case] = "incomplete: the run ended before this case did"
+            elif max(self._times["case.begin", case], self._times["case.end", case]) > 1:
+                reasons[case] = "incomplete: it stands there more than once"
             elif case in short:
                 reasons[case] = f"incomplete: {short[case]}"
         return reasons
@@ -304,9 +327,10 @@ class _Audit:
 
 
 class _Reader:
-    def __init__(self, name: str, table: Timetable) -> None:
+    def __init__(self, name: str, table: Timetable, run_id: object) -> None:
         self._name = name
         self._table = table
+        self._run_id = run_id
         self._found = _Stream()
         self._beside: frozenset[str] = frozenset()
         self._is_torn_before = False
@@ -335,6 +359,9 @@ class _Reader:
             self._is_torn_before = True
             return
         cases = self._cases(row)
+        if self._run_id not in (None, row.run_id):
+            self._hole(Rule.STREAMS, f"{self._name}: line {number} is of another run")
+            found.doubted |= cases
         if row.seq > self._due:
             missing = f"{self._due} to {row.seq - 1}" if row.seq - self._due > 1 else f"{self._due}"
             rule = Rule.TORN if self._is_torn_before else Rule.GAPS
@@ -375,7 +402,7 @@ def _of_kind(events: Iterable[Event], kind: str) -> Iterator[Event]:
 def _marks(path: Path | None) -> Iterator[Event]:
     if path is not None:
         with suppress(OSError):
-            for found in of_kinds(path, "case.begin", "case.end", RUN_END):
+            for found in of_kinds(path, "case.begin", "case.end", RUN_BEGIN, RUN_END):
                 if type(found.get("t_us")) is int:
                     yield found
 

@@ -123,6 +123,8 @@ class KnownDevice:
     asks_at_lowest_dr: bool = True
     """How it is set at first, and how its stack counts; a board of a lab may have another one."""
     nb_trans: int = 1
+    told_to_repeat: Sequence[tuple[int, int]] = ()
+    """When (µs) a scenario told it how often to send each frame, and so how often."""
     counts_join_nonces: bool = False
     join_nonce_min: int = 1
     rx1_dr_offset: int = 0

@@ -9,7 +9,7 @@ at most.
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from bench.capture.reading import Event
 from bench.inspection.orders import SERVES, Orders, Windows, serving
@@ -27,18 +27,31 @@ _COMES_WITHIN_US = 17_000_000, 62_000_000
 REPORTED_WITHIN_US = 1_000_000
 """How long after its begin a station has told of a downlink at most. It looks after 5 ms (Basics
 Station, s2e.c: TXCHECK_FUDGE), the rest is the way to the tap."""
-Strength = Callable[[int, str, int], tuple[int, float] | None]
-"""RSSI (dBm) and SNR (dB) of a transmission at a receiver's antenna, where the air knows them."""
 _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
 _TOLD_WITHIN_US = 100_000
 _HEARD_BW_HZ = 125_000
-_LOUD_DBM = -100
-"""How strong a frame is that a device sent with as much power as stations have at least."""
+Signal = tuple[int, float]
 
 
-def unknown(transmission: int, receiver: str, antenna: int) -> None:
-    """The air of a lab tells nobody how strong anything is."""
+class AirFacts(Protocol):
+    """What only the air itself knows of its transmissions; None where it does not."""
+
+    def power_dbm(self, transmission: int, /) -> int | None:
+        """EIRP that it was sent with."""
+
+    def strength(self, transmission: int, receiver: str, antenna: int, /) -> Signal | None:
+        """RSSI (dBm) and SNR (dB) of it at an antenna."""
+
+
+class UnknownAir:
+    """The air of a lab, which tells nobody how strong anything is."""
+
+    def power_dbm(self, transmission: int) -> None:
+        return None
+
+    def strength(self, transmission: int, receiver: str, antenna: int) -> None:
+        return None
 
 
 @dataclass(slots=True)
@@ -51,7 +64,7 @@ class Gateways:
 
     orders: Orders
     time: StationTime = field(default_factory=StationTime)
-    strength: Strength = unknown
+    air: AirFacts = field(default_factory=UnknownAir)
     _sent: dict[bytes, list[Event]] = field(default_factory=dict)
     _newest: dict[str, Event] = field(default_factory=dict)
     _on_air: set[bytes] = field(default_factory=set)
@@ -63,6 +76,8 @@ class Gateways:
     _diids: set[tuple[str, int]] = field(default_factory=set)
     _told: dict[str, set[tuple[bytes, int, int]]] = field(default_factory=dict)
     _linked_us: dict[str, int] = field(default_factory=dict)
+    _latest: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """When the newest frame ended that each has told, and when it told that."""
     _found: list[Found] = field(default_factory=list)
     _away_us: dict[str, int] = field(default_factory=dict)
     _may_come_us: dict[str, int] = field(default_factory=dict)
@@ -99,12 +114,11 @@ class Gateways:
                 if event["airtime_us"] > _SEEN_US:
                     self._unreported[event["sender"]].append(event)
                 self._found += self.orders.on_air(event)
+                self._found += self._weak(event)
                 self._newest[event["sender"]] = event
             case "radio.lost":
                 self._lost_by.add((event["receiver"], event["transmission"]))
-                if event.get("cause") == "faded":
-                    self._found += self._faded(event)
-                elif event.get("cause") == "not tuned":
+                if event.get("cause") == "not tuned":
                     self._found += self._deaf(event)
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
@@ -123,17 +137,15 @@ class Gateways:
                 for station in self._away_us:
                     self._may_come_us[station] = event["t_us"]
 
-    def _faded(self, event: Event) -> Iterator[Found]:
-        """What is between two radios is the same both ways: who hears a device well is heard."""
-        asked = self._newest.get(event["receiver"], {})
-        for station, sent in self._newest.items():
-            if sent.get("transmission") != event["transmission"] or "transmission" not in asked:
-                continue
-            heard = self.strength(asked["transmission"], station, 0)
-            if sent["direction"] == "down" and heard is not None and heard[0] >= _LOUD_DBM:
-                check = serving(station, f"downlink of {station} on the air", sent["t_us"])
-                due = f"as the uplink was, which came with {heard[0]} dBm"
-                yield check.wrong("strength", due, "too weak for its device")
+    def _weak(self, event: Event) -> Iterator[Found]:
+        """A station sends as strongly as its region lets it."""
+        least_dbm, power_dbm = (
+            self.orders.plan.station_dbm,
+            self.air.power_dbm(event.get("transmission", 0)),
+        )
+        if power_dbm is not None and power_dbm < least_dbm:
+            check = serving(event["sender"], f"downlink of {event['sender']}", event["t_us"])
+            yield check.wrong("power", f"{least_dbm} dBm at least", f"{power_dbm} dBm")
 
     def _deaf(self, event: Event) -> Iterator[Found]:
         """It was given every channel of its region that hears several data rates."""
@@ -200,7 +212,7 @@ class Gateways:
             ended_us = sent["t_us"] + sent["airtime_us"]
             for station in stations if end_us - ended_us > _TOLD_WITHIN_US else ():
                 number = sent["transmission"]
-                was_given = self.strength(number, station, 0) is not None
+                was_given = self.air.strength(number, station, 0) is not None
                 this = station, number
                 if not was_given or this in self._told_of or this in self._lost_by:
                     continue
@@ -223,7 +235,7 @@ class Gateways:
         """What stations owe when a case is over; `names`: what people call them."""
         if self.rig != "simulated":
             return
-        for found in self._found:
+        for found in [*self._found, *self.time.misshown()]:
             yield replace(found, owner=Owner.GATEWAY)
         for station, t_us, what in self._owed(end_us, names):
             yield _unsaid(names.get(station, station), station, t_us, what)
@@ -252,6 +264,7 @@ class Gateways:
         """It may have begun again, with a clock that starts anew under the same session byte."""
         self.time.connected(station)
         self._told.pop(station, None)
+        self._latest.pop(station, None)
 
     def transmission_of(self, uplink: Uplink) -> Event | None:
         """Which of all transmissions of its octets a station tells of; None for none at all.
@@ -286,7 +299,7 @@ class Gateways:
         yield from check.same("DR", sent["dr"], uplink.dr)
         yield from check.same("Freq", sent["freq_hz"], uplink.freq_hz)
         number = sent.get("transmission", 0)
-        strength = self.strength(number, uplink.station, uplink.rctx)
+        strength = self.air.strength(number, uplink.station, uplink.rctx)
         if strength is not None:
             # An octet without sign, and one of quarters: what does not fit begins again.
             yield from check.same("rssi", float(-(-strength[0] % 256)), uplink.rssi)
@@ -303,7 +316,14 @@ class Gateways:
         if frame in told.setdefault(uplink.station, set()):
             yield check.wrong("times", "once", "again")
         told[uplink.station].add(frame)
-        late_us = uplink.t_us - uplink.held_us - ended_us
+        told_us = uplink.t_us - uplink.held_us
+        newest_us, at_us = self._latest.get(uplink.station, (ended_us, told_us))
+        if newest_us - ended_us > APART_US["simulated"] and at_us <= told_us:
+            yield check.wrong(
+                "order", "as they ended", f"{newest_us - ended_us} us before the last"
+            )
+        self._latest[uplink.station] = max((newest_us, at_us), (ended_us, told_us))
+        late_us = told_us - ended_us
         if late_us > _TOLD_WITHIN_US and self._linked_us.get(uplink.station, 0) < ended_us:
             yield check.wrong("time", "when it has ended", f"{late_us} us after that")
 
@@ -333,7 +353,7 @@ def deaf_stations(evidence: Evidence, told: Told, sent: SentAs) -> Iterator[Foun
             if not due or outcome is None or outcome.answer != "TooLate":
                 continue
             cause = _why_deaf(reception, told, sent)
-            if cause is not None:
+            if cause is not None and row.station not in evidence.link_lost_us:
                 name = evidence.name(row.station)
                 yield Found(
                     owner=Owner.GATEWAY, rule="station that cannot answer", t_us=reception.t_us,

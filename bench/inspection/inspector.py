@@ -5,7 +5,7 @@ What is wrong before the antenna is the network server's; a right downlink that 
 itself is the gateway's. Only what a device did with a right one can be its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -18,10 +18,10 @@ from bench.inspection.downlink import Answered, KnownDevice, Network, Session, W
 from bench.inspection.gateway import (
     REPORTED_WITHIN_US,
     TOLD_LATE_US,
+    AirFacts,
     Gateways,
-    Strength,
+    UnknownAir,
     deaf_stations,
-    unknown,
 )
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.orders import AIM_GAP_US, Orders, Windows, over_us, windows_of
@@ -63,8 +63,8 @@ class Inspector:
     """Remembers what was sent, heard, wanted and agreed on so far in one case.
 
     `began`: what the clocks of its servers showed when the bench's was 0, where that is known;
-    `kept`: what a store has of its devices in the end, `strength`: how strong stations heard them,
-    where that can be looked at.
+    `kept`: what a store has of its devices in the end, `air`: how strongly they sent, `clocks`:
+    what those of stations show in the end, and when; where that can be looked at.
     """
 
     def __init__(
@@ -77,7 +77,8 @@ class Inspector:
         began: datetime | None = None,
         has_twins: bool = False,
         kept: Sequence[Kept] = (),
-        strength: Strength = unknown,
+        air: AirFacts | None = None,
+        clocks: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     ) -> None:
         self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins
@@ -103,10 +104,12 @@ class Inspector:
         self._undisturbed = self._is_late = False
         self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
-        self._senders = Senders(self._devices, plan, strength)
+        self._senders = Senders(self._devices, plan, air)
         gps_began_us = None if began is None else gps_us(began)
-        station_time = StationTime(alone=not has_twins, gps_began_us=gps_began_us)
-        self._gateways = Gateways(Orders(plan), station_time, strength)
+        station_time = StationTime(
+            alone=not has_twins, gps_began_us=gps_began_us, shows=clocks or {}
+        )
+        self._gateways = Gateways(Orders(plan), station_time, air or UnknownAir())
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:

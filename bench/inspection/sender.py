@@ -6,16 +6,18 @@ RUI3, LINKCHECK and TIMEREQ.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
-from bench.inspection.gateway import Strength, unknown
+from bench.inspection.gateway import AirFacts, UnknownAir
 from bench.inspection.orders import ON_TIME_US, Windows, late_us
+from bench.inspection.owed import Message, OnAir, Sender
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
+    F_CNT_WIRE,
     F_OPTS_MAX,
     MIC_OCTETS,
     ChannelPlan,
@@ -33,101 +35,13 @@ _HEARD = re.compile(
     r"""\+EVT:RX_\w+:.*UNICAST:(\d+):|PORT:\ (\d+);\ RX:|(SEND_CONFIRMED_OK|ACK\ Received)""", re.X
 )
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
+_DOWNLINKS, _ACKS = "downlinks", "acknowledgements"
 _GRANTED = b"\x07"
 ADR_ACK_LIMIT = 64
+_REPEATED_US = 3_000_000
+"""How soon a frame that is to be acknowledged may be repeated: a second after RX2 has opened."""
 _LOWEST_DR_OF_DWELL = 2
 """The lowest data rate where uplinks have 400 ms at most (RP002-1.0.3, AS923)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """What was typed to be sent; `payload` in hexadecimal."""
-
-    confirmed: bool
-    port: int
-    payload: str
-
-
-@dataclass(frozen=True, slots=True)
-class _OnAir:
-    """A right downlink in a window of its device, on the air until `ends_us`."""
-
-    transmission: int
-    ends_us: int
-    ends_tries: bool
-    """Whether the message that it answers is sent no more after it."""
-    is_told: bool
-    """Whether a device tells its console of it."""
-    asks: frozenset[Cid]
-    """What it has to be told in the next frame."""
-
-
-@dataclass(slots=True)
-class _Sender:
-    """What one device has sent last, owes its network, and was asked for at its console."""
-
-    adr: bool = False
-    confirmed: bool = False
-    """What its console was told last: whether frames have the ADR bit, and ask for an answer."""
-    message: _Message | None = None
-    """What it has promised to send, and not sent yet."""
-    latest: tuple[int, int] | None = None
-    """Session and counter of its newest frame."""
-    phy: str = ""
-    tries: int = 0
-    """How often that was sent."""
-    retries: int = 0
-    """How often what nobody acknowledges is to be repeated, by its console."""
-    nb_trans: int = 1
-    """How often it is to send what asks for no answer, by the newest request that it granted."""
-    nb_trans_asked: int = 1
-    was_handed: bool = False
-    """Whether anything was handed over for it since its newest frame."""
-    crafted: int = 0
-    """How many frames with counters of its own others have made since."""
-    may_begin: bool = False
-    """Whether it may have begun again since."""
-    dev_nonce: int | None = None
-    ended_us: int | None = None
-    """When its newest transmission ended, if it may listen since."""
-    to_hear: _OnAir | None = None
-    handed: DataFrame | None = None
-    """The downlink that a station was handed for it last."""
-    heard: DataFrame | None = None
-    """The newest of which it has said that it heard it."""
-    status_asked: list[int] = field(default_factory=list)
-    """The transmissions that have asked how it is since it told that last."""
-    was_asked: Counter[Cid] = field(default_factory=Counter)
-    """What network servers have ever asked of it, and how often."""
-    answered: Counter[Cid] = field(default_factory=Counter)
-    asks_unseen: bool = False
-    """Whether a downlink may have asked on FPort 0, which is not looked into."""
-    told: set[str] = field(default_factory=set)
-    """The frames of its session that stations have told of."""
-    was_confirmed: bool = False
-    """Whether anything confirmed was handed over since its last acknowledgement."""
-    owes_ack: bool = False
-    owes: set[Cid] = field(default_factory=set)
-    typed: str = ""
-    asks: set[Cid] = field(default_factory=set)
-    may_ask: bool = False
-    """Whether it may remember more of that."""
-    unheard: int = 0
-    """How many of its frames have come since anything was handed over for it, at least."""
-    unheard_max: int = 0
-    """How many since it is known to have heard anything, or since its session began."""
-
-    def forget(self) -> None:
-        """It may have begun again: nobody knows what it still owes."""
-        self.typed, self.unheard, self.nb_trans = "", 0, 1
-        self.message, self.to_hear, self.may_begin = None, None, True
-        self.settle()
-
-    def settle(self) -> None:
-        """It may have given all that it owed."""
-        self.owes_ack, self.may_ask = False, True
-        self.owes.clear()
-        self.asks.clear()
 
 
 class Senders:
@@ -140,14 +54,16 @@ class Senders:
         self,
         devices: Mapping[str, KnownDevice],
         plan: ChannelPlan,
-        strength: Strength = unknown,
+        air: AirFacts | None = None,
     ) -> None:
         self.are_known = False
-        self._strength = strength
+        self._air = air or UnknownAir()
         self._devices = devices
-        self._senders = {dev_eui: _Sender(adr=one.adr) for dev_eui, one in devices.items()}
+        self._senders = {dev_eui: Sender(adr=one.adr) for dev_eui, one in devices.items()}
         self._right: dict[str, tuple[str, Windows]] = {}
-        self._last_down_us = -1
+        self._last_down_us = self._down_until_us = -1
+        self._old: set[str] = set()
+        self._asked_us: defaultdict[str, list[int]] = defaultdict(list)
         self._answers = {Cid.LINK_ADR, Cid.DEV_STATUS}
         self._answers |= {Cid.TX_PARAM_SETUP} if plan.tx_params is not None else set()
         self._sent: list[Event] = []
@@ -166,6 +82,8 @@ class Senders:
         if frame is None:
             return
         sender.handed, sender.unheard, sender.was_handed = frame, 0, True
+        sender.may_tell[_DOWNLINKS] += bool(frame.f_port)
+        sender.may_tell[_ACKS] += frame.ack
         if is_repeated:  # a device that has heard it refuses it
             return
         sender.asks_unseen |= frame.f_port == 0
@@ -175,6 +93,7 @@ class Senders:
         for command in commands:
             if command.cid is Cid.LINK_ADR:
                 sender.nb_trans_asked = link_adr(command).nb_trans
+                sender.nb_trans_max = max(sender.nb_trans_max, sender.nb_trans_asked)
 
     def take(self, event: Event) -> Iterator[Found]:
         """What is wrong with frames of devices before it; other events tell what is due.
@@ -192,6 +111,7 @@ class Senders:
             if lost.to_hear is not None and lost.to_hear.transmission == event["transmission"]:
                 lost.to_hear = None
         sender = self._senders.get(event.get("dev_eui", ""))
+        yield from self._of_anybody(event)
         if sender is None:
             return
         match event["kind"]:
@@ -200,6 +120,8 @@ class Senders:
                 if _BEGINS_AGAIN.match(event["text"]):
                     sender.forget()
                     sender.ended_us = None
+                    sender.may_begin = "keeps" not in event
+                self._told_to_repeat(sender, event)
             case "device.line":
                 yield from self._missed(sender, event)
                 yield from self._repeated(sender, event)
@@ -210,31 +132,82 @@ class Senders:
     def _on_air(self, event: Event) -> None:
         """A downlink that a device has to hear, if it is right and nothing else was on the air."""
         alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
+        free_us, self._down_until_us = self._down_until_us, event["t_us"] + event["airtime_us"]
         dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
         if dev_eui and Cid.DEV_STATUS in _asked_in(read_data(bytes.fromhex(event["phy"]))):
             self._senders[dev_eui].status_asked.append(event["transmission"])
-        late = late_us(event, windows)
-        if late is None or abs(late) > ON_TIME_US:
+        is_old = event["phy"] in self._old
+        self._old.add(event["phy"])
+        if not dev_eui:
             return
-        sender, opens_us = self._senders[dev_eui], event["t_us"] - late
-        if sender.ended_us is not None and alone_since_us < sender.ended_us < opens_us:
-            frame, ends_us = read_data(bytes.fromhex(event["phy"])), event["t_us"]
-            sender.to_hear = _OnAir(
+        sender, frame = self._senders[dev_eui], read_data(bytes.fromhex(event["phy"]))
+        late = late_us(event, windows)
+        if late is None:
+            is_free = free_us <= event["t_us"] and not is_old
+            listens = is_free and self._always_listens(dev_eui, frame, event, windows)
+        else:
+            opens_us, since_us = event["t_us"] - late, sender.ended_us
+            listens = since_us is not None and alone_since_us < since_us < opens_us
+            listens &= abs(late) <= ON_TIME_US
+        if listens:
+            sender.to_hear = OnAir(
                 event["transmission"],
-                ends_us + event["airtime_us"],
-                ends_tries=frame is not None and frame.ack,
-                is_told=frame is not None and bool(frame.f_port),
+                event["t_us"] + event["airtime_us"],
+                ends_tries=late is not None and frame is not None and frame.ack,
+                is_told=frame is not None and bool(frame.f_port and frame.encrypted),
                 asks=frozenset(_asked_in(frame) & self._answers),
             )
 
-    def _missed(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _always_listens(
+        self, dev_eui: str, frame: DataFrame | None, event: Event, windows: Windows
+    ) -> bool:
+        """Whether a device of class C hears it, which has sent in its session before."""
+        sender, is_on_channel = self._senders[dev_eui], (event["dr"], event["freq_hz"]) in windows
+        listens = self._devices[dev_eui].is_class_c and sender.ended_us is not None
+        return listens and is_on_channel and frame is not None and frame.dev_addr == sender.dev_addr
+
+    def _told_to_repeat(self, sender: Sender, event: Event) -> None:
+        """NbTrans of which no console and no frame has told."""
+        told = self._devices[event["dev_eui"]].told_to_repeat
+        so_far = [nb_trans for at_us, nb_trans in told if at_us <= event["t_us"]]
+        if len(so_far) > sender.times_told:
+            sender.nb_trans, sender.times_told = so_far[-1], len(so_far)
+            sender.nb_trans_max = max(sender.nb_trans_max, *so_far)
+
+    def _of_anybody(self, event: Event) -> Iterator[Found]:
+        """What is wrong whatever the keys of a device are."""
+        if event["kind"] == "radio.transmit" and event["direction"] == "up" and event["genuine"]:
+            yield from self._named(event)
+            if "f_cnt" not in event:
+                self._asked_us[event.get("dev_eui", "")].append(event["t_us"])
+        elif event["kind"] == "device.line" and event["text"] == "+EVT:JOINED" and self.are_known:
+            # At this very moment it may have asked for the next session already.
+            asked_us = self._asked_us[event["dev_eui"]]
+            before_us = max((at_us for at_us in asked_us if at_us < event["t_us"]), default=-1)
+            if self._last_down_us < before_us:
+                what, due = "JOINED", "after an accept: nothing came down since it asked"
+                yield _wrong_of_device(event, event["t_us"], what, due, event["text"])
+
+    def _named(self, event: Event) -> Iterator[Found]:
+        """Whether its octets are those of the frame that a device believes to send."""
+        phy = bytes.fromhex(event["phy"])
+        frame = read_data(phy) or read_join_request(phy)
+        if self.are_known and frame is not None:
+            check = Scrutiny(rule="uplink", of=f"uplink {event['frame_id']}", t_us=event["t_us"])
+            wrong = [*check.same("octets", event["frame_id"], frame.frame_id)]
+            if isinstance(frame, DataFrame) and "f_cnt" in event:
+                wrong += check.same("FCnt on the air", event["f_cnt"] % F_CNT_WIRE, frame.f_cnt)
+            yield from (replace(found, owner=Owner.DEVICE) for found in wrong)
+
+    def _missed(self, sender: Sender, event: Event) -> Iterator[Found]:
         """What it says that it has not heard, and had to."""
+        sender.has_joined |= event["text"].startswith("+EVT:JOINED")
         due = sender.to_hear
         if self.are_known and due is not None and _MISSED.match(event["text"]):
             sender.to_hear = None
             yield from _had_to_hear(due, event, event["text"])
 
-    def _repeated(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _repeated(self, sender: Sender, event: Event) -> Iterator[Found]:
         """Whether a message that is over was sent as often as it takes without an answer."""
         due = 0
         if event["text"].startswith("+EVT:SEND_CONFIRMED_FAILED"):
@@ -251,15 +224,22 @@ class Senders:
             yield from self._looked_at(self._senders[event["dev_eui"]], event)
         self._sent.clear()
 
-    def _said(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _said(self, sender: Sender, event: Event) -> Iterator[Found]:
         line = event["text"]
         if line.strip() == "OK":
             _agreed(sender)
         sender.typed = ""
         heard, frame = _HEARD.search(line), sender.handed
-        if heard is None or frame is None:
+        if heard is None:
             return
         port = heard[1] or heard[2]
+        what = _DOWNLINKS if port else _ACKS
+        sender.tells[what] += 1
+        if self.are_known and sender.tells[what] > sender.may_tell[what]:
+            due, seen = f"{sender.may_tell[what]} at most", sender.tells[what]
+            yield _wrong_of_device(event, event["t_us"], f"{what} that it tells of", due, seen)
+        if frame is None:
+            return
         if int(port) == frame.f_port if port else frame.ack:
             if frame == sender.heard:
                 due, seen = f"more than {frame.f_cnt}", frame.f_cnt
@@ -270,15 +250,24 @@ class Senders:
             sender.owes_ack |= frame.kind is Kind.CONFIRMED_DOWN
             sender.owes |= _asked_in(frame) & self._answers
 
-    def _looked_at(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _looked_at(self, sender: Sender, event: Event) -> Iterator[Found]:
         if event.get("origin") != "device":
             sender.crafted += "f_cnt" in event
             return
-        for found in self._looked_into(sender, event):
+        for found in [*self._with_power(event), *self._looked_into(sender, event)]:
             yield replace(found, owner=Owner.DEVICE)
         sender.ended_us = event["t_us"] + event.get("airtime_us", 0)
 
-    def _looked_into(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _with_power(self, event: Event) -> Iterator[Found]:
+        """It sends with one of the powers of its region."""
+        power_dbm, plan = self._air.power_dbm(event.get("transmission", 0)), self._plan
+        least_dbm, most_dbm = plan.power_dbm(plan.power_index_max), plan.power_dbm(0)
+        if power_dbm is not None and not least_dbm <= power_dbm <= most_dbm:
+            of = f"device {event['dev_eui']}"
+            check = Scrutiny(rule="uplink", of=of, t_us=event["t_us"])
+            yield check.wrong("power", f"{least_dbm} to {most_dbm} dBm", f"{power_dbm} dBm")
+
+    def _looked_into(self, sender: Sender, event: Event) -> Iterator[Found]:
         frame = read_data(bytes.fromhex(event["phy"]))
         if frame is None or "f_cnt" not in event:  # a join request
             if self.are_known:
@@ -299,6 +288,8 @@ class Senders:
         )  # fmt: skip
         if place == sender.latest and (is_same or not self.are_known):
             sender.tries += 1
+            if self.are_known:
+                yield from self._again(sender, frame, event, check)
             due, sender.to_hear = sender.to_hear, None
             if self.are_known and due and due.ends_tries and due.ends_us <= event["t_us"]:
                 yield check.wrong("transmissions", "no more: it was answered", "one more")
@@ -306,10 +297,15 @@ class Senders:
         if self.are_known:
             if sender.to_hear is not None and sender.to_hear.ends_us <= event["t_us"]:
                 sender.owes |= sender.to_hear.asks
+                sender.unheard_max = 0
                 if sender.to_hear.is_told:
                     yield from _had_to_hear(sender.to_hear, event, None)
             yield from self._counted(sender, frame, event, check)
             yield from _as_told(sender, frame, self._devices[event["dev_eui"]], place[1], check)
+        if sender.has_joined and self.are_known and sender.latest:
+            if place[0] == sender.latest[0]:
+                yield check.wrong("session", "another one: it has joined since", place[0])
+        sender.has_joined, sender.dev_addr = False, frame.dev_addr
         if sender.latest and place[0] != sender.latest[0]:
             sender.unheard_max = 0
         if sender.latest and (place[0] != sender.latest[0] or place[1] < sender.latest[1]):
@@ -324,7 +320,20 @@ class Senders:
         self._asks_for_life(sender, event)
         yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
 
-    def _asks_to_join(self, sender: _Sender, event: Event) -> Iterator[Found]:
+    def _again(
+        self, sender: Sender, frame: DataFrame, event: Event, check: Scrutiny
+    ) -> Iterator[Found]:
+        """Whether a frame may be repeated once more, and so soon (LoRaWAN 1.0.3, 19)."""
+        most = max(sender.nb_trans_max, (1 + sender.retries) * frame.confirmed)
+        if sender.tries > most:
+            yield check.wrong("transmissions", f"{most} at most", sender.tries)
+        since_us = sender.ended_us
+        if frame.confirmed and since_us is not None and self._last_down_us < since_us:
+            if event["t_us"] - since_us < _REPEATED_US:
+                due, seen = f"{_REPEATED_US} us after it at least", event["t_us"] - since_us
+                yield check.wrong("time of its repetition", due, seen)
+
+    def _asks_to_join(self, sender: Sender, event: Event) -> Iterator[Found]:
         """LoRaWAN 1.0.4, 6.2.5: DevNonces are counted; earlier stacks may draw them."""
         phy, device = bytes.fromhex(event["phy"]), self._devices[event["dev_eui"]]
         request, newest = read_join_request(phy), sender.dev_nonce
@@ -343,7 +352,7 @@ class Senders:
             yield check.wrong("DevNonce", f"more than {newest}", request.dev_nonce)
 
     def _counted(
-        self, sender: _Sender, frame: DataFrame, event: Event, check: Scrutiny
+        self, sender: Sender, frame: DataFrame, event: Event, check: Scrutiny
     ) -> Iterator[Found]:
         """A new message has the next counter, or the first one of its stack."""
         device, latest, f_cnt = self._devices[event["dev_eui"]], sender.latest, event["f_cnt"]
@@ -365,7 +374,7 @@ class Senders:
             yield check.wrong("frequency", "one of its channels", freq_hz)
         yield from check.same("class B", False, frame.bit_4)
 
-    def _asks_for_life(self, sender: _Sender, event: Event) -> None:
+    def _asks_for_life(self, sender: Sender, event: Event) -> None:
         """LoRaWAN 1.0.3, 4.3.1.1: at its lowest data rate nobody asks; 1.0.4: whoever likes."""
         lowest_dr = self._plan.up_drs[0]
         if self._plan.tx_params is not None and not self.are_known:
@@ -378,7 +387,7 @@ class Senders:
             sender.unheard_max = 0
 
     def _wrong(
-        self, sender: _Sender, frame: DataFrame, dev_eui: str, f_cnt: int, check: Scrutiny
+        self, sender: Sender, frame: DataFrame, dev_eui: str, f_cnt: int, check: Scrutiny
     ) -> Iterator[Found]:
         device = self._devices[dev_eui]
         session = device.session_of(frame, f_cnt)
@@ -412,7 +421,7 @@ class Senders:
             yield from _asked(sender, said, len(octets), check)
 
     def _answered(
-        self, sender: _Sender, said: tuple[Command, ...], check: Scrutiny
+        self, sender: Sender, said: tuple[Command, ...], check: Scrutiny
     ) -> Iterator[Found]:
         answers = Counter(command.cid for command in said if command.cid in self._answers)
         sender.answered += answers
@@ -435,13 +444,13 @@ class Senders:
         sender.owes.clear()
 
     def _margins(
-        self, sender: _Sender, dev_eui: str, said: tuple[Command, ...], check: Scrutiny
+        self, sender: Sender, dev_eui: str, said: tuple[Command, ...], check: Scrutiny
     ) -> Iterator[Found]:
         """LoRaWAN 1.0.4, 5.5: the SNR of the request, in 6 bits and whole dB."""
         for command in said:
             if command.cid is not Cid.DEV_STATUS:
                 continue
-            heard = [self._strength(number, dev_eui, 0) for number in sender.status_asked]
+            heard = [self._air.strength(number, dev_eui, 0) for number in sender.status_asked]
             sender.status_asked.clear()
             margin = (command.told[1] + 32) % 64 - 32
             due = [max(-32.0, min(31.0, one[1])) for one in heard if one is not None]
@@ -454,7 +463,7 @@ def _asked_in(frame: DataFrame | None) -> set[Cid]:
     return set() if frame is None else {command.cid for command in from_network(frame.f_opts)}
 
 
-def _had_to_hear(due: _OnAir, event: Event, observed: str | None) -> Iterator[Found]:
+def _had_to_hear(due: OnAir, event: Event, observed: str | None) -> Iterator[Found]:
     if due.ends_us <= event["t_us"]:
         what = "downlink in its window"
         yield _wrong_of_device(event, due.ends_us, what, "one that it hears", observed)
@@ -465,7 +474,7 @@ def _wrong_of_device(event: Event, t_us: int, what: str, due: object, seen: obje
     return replace(check.wrong(what, due, seen), owner=Owner.DEVICE)
 
 
-def _agreed(sender: _Sender) -> None:
+def _agreed(sender: Sender) -> None:
     """It has said that it does what was typed."""
     word, _, value = sender.typed.partition("=")
     if (asked := _ASKS.get(sender.typed)) is not None:
@@ -479,11 +488,11 @@ def _agreed(sender: _Sender) -> None:
             sender.confirmed = value == "1"
         case "AT+SEND":
             port, _, payload = value.partition(":")
-            sender.message = _Message(sender.confirmed, int(port), payload.lower())
+            sender.message = Message(sender.confirmed, int(port), payload.lower())
 
 
 def _as_told(
-    sender: _Sender, frame: DataFrame, device: KnownDevice, f_cnt: int, check: Scrutiny
+    sender: Sender, frame: DataFrame, device: KnownDevice, f_cnt: int, check: Scrutiny
 ) -> Iterator[Found]:
     """Whether a new frame is what its console was told to send."""
     yield from check.same("ADR", sender.adr, frame.adr)
@@ -498,7 +507,7 @@ def _as_told(
         yield from check.same("payload", message.payload, payload)
 
 
-def _acknowledged(sender: _Sender, frame: DataFrame, check: Scrutiny) -> Iterator[Found]:
+def _acknowledged(sender: Sender, frame: DataFrame, check: Scrutiny) -> Iterator[Found]:
     if sender.owes_ack:
         yield from check.same("ACK", True, frame.ack)
     elif frame.ack and not sender.was_confirmed:
@@ -508,7 +517,7 @@ def _acknowledged(sender: _Sender, frame: DataFrame, check: Scrutiny) -> Iterato
 
 
 def _asked(
-    sender: _Sender, said: tuple[Command, ...], octets: int, check: Scrutiny
+    sender: Sender, said: tuple[Command, ...], octets: int, check: Scrutiny
 ) -> Iterator[Found]:
     """What somebody has typed goes with the next frame, unless there is no room."""
     missing = sender.asks - {command.cid for command in said}

@@ -4,7 +4,8 @@ Source: Basics Station, the layout of `xtime`, `getxtime`, `timesync`, `dntxed` 
 crystals differ by 50 millionths at most.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,15 +26,20 @@ class StationTime:
     """Remembers of each station which of its clocks showed what when.
 
     `alone`: no two stations have one EUI. `gps_began_us`: GPS time when the bench's clock was 0,
-    None where nobody knows.
+    None where nobody knows. `shows`: what clocks of stations with this EUI show in the end,
+    and when.
     """
 
     rig: str = ""
     alone: bool = True
     gps_began_us: int | None = None
+    shows: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _shown: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _configured_us: dict[str, int] = field(default_factory=dict)
+    _configured: Counter[str] = field(default_factory=Counter)
+    _answers: list[tuple[str, int, int, Scrutiny]] = field(default_factory=list)
+    """What stations have answered to `getxtime`, and when."""
     _hosts_us: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -49,6 +55,7 @@ class StationTime:
     def configured(self, station: str, t_us: int) -> None:
         """It may begin a session of its radio."""
         self._configured_us[station] = t_us + _TOLD_APART_US
+        self._configured[station] += 1
         self._shown.pop(station, None)
 
     def passed(self, uplink: Uplink, ended_us: int) -> tuple[int, int | None]:
@@ -111,16 +118,31 @@ class StationTime:
         self, station: str, fields: Mapping[str, Any], t_us: int, check: Scrutiny
     ) -> Iterator[Found]:
         """What is wrong in the clocks that a station shows in a text that is no reception."""
-        if not self._is_exact:
+        if self.rig != "simulated":
             return
         match fields:
             case {"msgtype": "getxtime", "xtimes": [int(xtime), *_]} if xtime > 0:
+                self._answers.append((station, xtime, t_us, check))
                 self._shown[station] = (*divmod(xtime, _END), t_us)
+        if not self.alone:
+            return
         host_us = _of_host(fields)
         if host_us is not None:
             first_us, at_us = self._hosts_us.setdefault(station, (host_us, t_us))
             if self._is_odd(host_us - first_us, t_us - at_us):
                 yield check.wrong("clock of its host", first_us + t_us - at_us, host_us)
+
+    def misshown(self) -> Iterator[Found]:
+        """What stations have answered whose radio began once, and what its clock does not show."""
+        for station, xtime, t_us, check in self._answers:
+            clocks = self.shows.get(station, ())
+            due = [shows - at_us + t_us for shows, at_us in clocks]
+            is_one = any(not self._is_odd(shows - xtime, at_us - t_us) for shows, at_us in clocks)
+            is_known = self._configured[station] == len(clocks) and all(one for one, _ in clocks)
+            if is_known and clocks and not is_one:
+                yield check.wrong(
+                    "xtimes", f"{' or '.join(map(str, due))}, as its clock shows", xtime
+                )
 
     def _is_odd(self, counted_us: int, passed_us: int) -> bool:
         return abs(counted_us - passed_us) > _TOLD_APART_US + self.apart_us(passed_us)

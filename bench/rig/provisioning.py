@@ -4,7 +4,7 @@ No board can be asked for its counters, or not reliably; but every frame that it
 taps: `DeviceBook` reads them with its keys.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from inspect import signature
 from typing import Any
@@ -44,6 +44,8 @@ class Provisioned:
 
     `only_at`: the one network server that has a record of it; None: all of them.
     `before`: the session that the store has, of the device as it was personalised once.
+    `told_to_repeat`: when (µs) nobody but a scenario told it how often to send each frame, and so
+    how often.
     """
 
     record: EndDevice
@@ -59,6 +61,7 @@ class Provisioned:
     adr: bool = False
     before: Session | None = None
     only_at: str | None = None
+    told_to_repeat: list[tuple[int, int]] = field(default_factory=list, compare=False)
 
     def is_known_to(self, lns: str) -> bool:
         """Whether a network server has a record of it."""
@@ -210,6 +213,7 @@ def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevi
         counts_dev_nonces=not provisioned.stack.draws_dev_nonce,
         asks_at_lowest_dr=provisioned.stack.asks_at_lowest_dr,
         nb_trans=record.nb_trans,
+        told_to_repeat=provisioned.told_to_repeat,
         counts_join_nonces=record.lorawan is LoRaWanVersion.V1_0_4,
         rx1_dr_offset=record.listening.rx1_dr_offset,
         rx_delay_s=record.listening.rx_delay_s,

@@ -494,6 +494,9 @@ class Rig(Expectations):
         """
         setup = self.setup
         names = {str(station.eui): station.name for station in setup.stations.values()}
+        clocks: dict[str, list[tuple[int, int]]] = {}
+        for tap in (station.tap for station in setup.stations.values()):
+            clocks.setdefault(tap.station, []).append((tap.xtime_now(), now_us()))
         plan = channel_plan(setup.region.name)
         devices = [device.provisioned for device in setup.devices.values()]
         inspector = Inspector(
@@ -504,7 +507,8 @@ class Rig(Expectations):
             began=setup.clock_began,
             has_twins=len(names) < len(setup.stations),
             kept=self._parts.store.kept(one.dev_eui for one in devices if one.known),
-            strength=setup.medium.strength,
+            air=setup.medium,
+            clocks=clocks,
         )
         for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck):
             self.case.find(found)

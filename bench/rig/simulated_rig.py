@@ -111,6 +111,7 @@ class MemoryDevice(CaseDevice):
             firmware.set_retries(retries)
         if transmissions > 1:
             firmware.set_nb_trans(transmissions)
+            self.provisioned.told_to_repeat.append((now_us(), transmissions))
         return await firmware.send(payload, port=port, confirmed=confirmed)
 
     async def join(self) -> Joining:
@@ -375,7 +376,7 @@ class MemoryServer(NetworkServer):
         return [device for device in devices if device.is_known_to(self.lns)]
 
     @property
-    def _sessions(self) -> MemoryStore | SqliteStore | RedisStore:
+    def _sessions(self) -> MemoryStore | SqliteStore | TwinStore:
         return self._store.at(self.lns) if self._far is None else self._far[0]
 
     async def _preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:

@@ -340,6 +340,7 @@ class Medium:
         self._numbers = 0
         self.antennas_db: dict[str, tuple[int, ...]] = {}
         self._strengths: dict[tuple[int, str], tuple[int, float]] = {}
+        self._powers_dbm: dict[int, int] = {}
 
     def attach(self, listener: Listener, *, hears: Direction) -> None:
         """Let a radio hear frames of one direction, from now on."""
@@ -348,6 +349,10 @@ class Medium:
     def detach(self, listener: Listener, *, hears: Direction) -> None:
         """Let a radio hear frames of this direction no more; frames under way included."""
         self._listeners[hears].pop(id(listener), None)
+
+    def power_dbm(self, number: int) -> int | None:
+        """With how much power (EIRP) a transmission of this air was sent."""
+        return self._powers_dbm.get(number)
 
     def strength(self, number: int, eui: str, antenna: int) -> tuple[int, float] | None:
         """RSSI (dBm) and SNR (dB) of a transmission at an antenna; None: it was not heard here."""
@@ -399,6 +404,7 @@ class Medium:
             power_dbm=power_dbm,
             origin=origin,
         )
+        self._powers_dbm[transmission.number] = power_dbm
         self._record("air", "radio.transmit", _described(transmission, facts or {}))
         self._begin(transmission)
         return transmission

@@ -334,7 +334,7 @@ class VirtualDevice:
         With memory, session and counters are kept. Without, an OTAA device must join again and an
         ABP device starts its counters anew; nonces are kept.
         """
-        self._write_down("command", "ATZ")
+        self._write_down("command", "ATZ", **({"keeps": "session"} if memory else {}))
         await self._boot(memory=memory)
 
     def hear(self, data: bytes) -> None:
@@ -370,8 +370,8 @@ class VirtualDevice:
                 self._last_line = line
                 self._write_down("line", line)
 
-    def _write_down(self, what: str, text: str) -> None:
-        fields: dict[str, object] = {"dev_eui": self.dev_eui, "text": text}
+    def _write_down(self, what: str, text: str, **facts: object) -> None:
+        fields: dict[str, object] = {"dev_eui": self.dev_eui, "text": text, **facts}
         self._record(f"device-{self.name}", f"device.{what}", fields)
 
     def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,12 @@ def write(
     broken_off: tuple[str, ...] = (),
     how: Ending | None = Ending.FINISHED,
     reason: str = "",
+    seed: int = 1,
 ) -> Path:
     """A run folder of these cases; `how` None: it was killed."""
     started = datetime(2026, 11, 20, 2, 0, 3, tzinfo=UTC)
     run = run_folder.create(
-        runs, rig="simulated", seed=1, started=started, argv=[], inventory={}, planned=planned
+        runs, rig="simulated", seed=seed, started=started, argv=[], inventory={}, planned=planned
     )
     capture = Capture(run.path, run.run_id, Ticks(), buffered=True)
     run_folder.begin(run, capture)
@@ -216,6 +218,127 @@ def test_a_manifest_that_cannot_be_read_makes_the_run_incomplete(tmp_path: Path)
     assert found.sentence == ("incomplete: manifest.json cannot be read: nobody knows the plan")
 
 
+def without(*names: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    return lambda said: {name: value for name, value in said.items() if name not in names}
+
+
+MANIFESTS: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
+    "emptied": (lambda said: {}, "manifest.json does not say what was planned"),
+    "without a plan": (without("planned"), "manifest.json does not say what was planned"),
+    "without streams": (
+        without("streams"),
+        "manifest.json does not say what its streams were",
+    ),
+    "without an end and streams": (
+        without("ended", "streams"),
+        "manifest.json does not say what its streams were",
+    ),
+    "a shorter plan": (
+        lambda said: {**said, "planned": ["a", "b", "c"]},
+        "manifest.json plans 3 cases, and its run 4",
+    ),
+    "a stream without its book": (
+        lambda said: {**said, "streams": {**said["streams"], "air": None}},
+        "the stream air is not one that this run had",
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", MANIFESTS)
+def test_a_manifest_that_says_less_than_its_run_had_makes_it_incomplete(
+    damage: str, tmp_path: Path
+) -> None:
+    change, says = MANIFESTS[damage]
+    run = write(tmp_path)
+    file = run / "manifest.json"
+    file.write_text(json.dumps(change(json.loads(file.read_text()))))
+    found = wholeness(run)
+    assert not found.whole
+    assert says in found.sentence
+
+
+def test_a_run_without_its_manifest_is_incomplete(tmp_path: Path) -> None:
+    run = write(tmp_path, how=None)
+    (run / "manifest.json").unlink()
+    found = wholeness(run)
+    assert found.sentence == "incomplete: manifest.json does not say what was planned"
+    assert found.judged == CASES
+
+
+def renumbered(lines: list[str]) -> list[str]:
+    rows = [json.loads(line) | {"seq": seq} for seq, line in enumerate(lines)]
+    return [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
+
+
+def jumped(lines: list[str]) -> list[str]:
+    rows = [json.loads(line) for line in lines]
+    for row in rows[len(rows) // 2 :]:
+        row["t_us"] += 10_000_000
+    return [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
+
+
+def third(lines: list[str]) -> int:
+    return len(lines) // 3
+
+
+# Which stream is edited, how, and which cases nobody judges any more. A run that was killed has no
+# checksums: there only what its books and its marks tell can be found.
+FORGERIES: dict[str, tuple[str, Callable[[list[str]], list[str]], set[str]]] = {
+    "a tap that loses what comes down": (
+        "air",
+        lambda lines: renumbered([line for line in lines if '"n":1' not in line]),
+        set(CASES),
+    ),
+    "a clock that jumps": ("lns-a", jumped, set(CASES)),
+    "the middle third is gone": (
+        "lns-a",
+        lambda lines: renumbered([*lines[: third(lines)], *lines[2 * third(lines) :]]),
+        {"b", "c"},
+    ),
+    "a case is there twice": (
+        "bench",
+        lambda lines: renumbered(
+            [*lines[:-1], *[line for line in lines if '"case":"b"' in line], lines[-1]]
+        ),
+        {"b"},
+    ),
+    "events out of order": ("lns-a", lambda lines: renumbered(lines[::-1]), set(CASES)),
+    "a case that ends otherwise": (
+        "bench",
+        lambda lines: [line.replace('"verdict":"ERROR"', '"verdict":"PASS"') for line in lines],
+        set(CASES),
+    ),
+}
+
+
+COUNTED = ("a tap that loses what comes down", "the middle third is gone", "a case is there twice")
+"""What books and marks tell, without any checksum."""
+
+
+@pytest.mark.parametrize(
+    ("forgery", "how"),
+    [*((name, Ending.FINISHED) for name in FORGERIES), *((name, None) for name in COUNTED)],
+)
+def test_what_was_edited_from_outside_is_evidence_against_nobody(
+    forgery: str, how: Ending | None, tmp_path: Path
+) -> None:
+    run = write(tmp_path, how=how)
+    stream, change, withholds = FORGERIES[forgery]
+    rewrite(run / f"{stream}.jsonl", change)
+    found = wholeness(run)
+    assert "not whole, and nobody is blamed for them" in found.sentence
+    assert set(withheld(found)) == withholds
+
+
+@pytest.mark.parametrize("how", [Ending.FINISHED, None])
+def test_a_stream_of_another_run_is_no_evidence(how: Ending | None, tmp_path: Path) -> None:
+    run, other = write(tmp_path, how=how), write(tmp_path, seed=2)
+    (run / "air.jsonl").write_bytes((other / "air.jsonl").read_bytes())
+    found = wholeness(run)
+    assert set(withheld(found)) == set(CASES)
+    assert "air: line 1 is of another run" in found.sentence
+
+
 def test_a_torn_end_of_a_killed_run_spoils_no_case_that_was_whole(tmp_path: Path) -> None:
     run = write(tmp_path, played=("a", "b"), broken_off=("c",), how=None)
     for name in ("air", "lns-a"):
@@ -226,12 +349,8 @@ def test_a_torn_end_of_a_killed_run_spoils_no_case_that_was_whole(tmp_path: Path
     assert set(withheld(found)) == {"c"}
 
 
-def test_a_run_of_an_older_version_is_judged_by_its_numbers(tmp_path: Path) -> None:
-    run = write(tmp_path)
-    manifest = json.loads((run / "manifest.json").read_text())
-    for name in ("planned", "ended", "streams"):
-        del manifest[name]
-    (run / "manifest.json").write_text(json.dumps(manifest))
+def as_of_an_older_version(run: Path) -> None:
+    """Lines without a beginning and an end of the run, and without books."""
     for file in run.glob("*.jsonl"):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         lines = [line for line in lines if not line["kind"].startswith("run.")]
@@ -239,6 +358,15 @@ def test_a_run_of_an_older_version_is_judged_by_its_numbers(tmp_path: Path) -> N
             line["seq"] = seq
             line.pop("books", None)
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_run_of_an_older_version_is_judged_by_its_numbers(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    manifest = json.loads((run / "manifest.json").read_text())
+    for name in ("planned", "ended", "streams"):
+        del manifest[name]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    as_of_an_older_version(run)
     found = wholeness(run)
     assert (found.whole, found.planned, found.how) == (True, None, "")
     assert found.judged == CASES
@@ -249,6 +377,7 @@ def test_a_run_of_an_older_version_is_judged_by_its_numbers(tmp_path: Path) -> N
 def test_an_older_run_that_was_killed_does_not_judge_its_last_case(tmp_path: Path) -> None:
     run = write(tmp_path, played=("a",), broken_off=("b",), how=None)
     (run / "manifest.json").write_text("{}")
+    as_of_an_older_version(run)
     assert set(withheld(wholeness(run))) == {"b"}
 
 

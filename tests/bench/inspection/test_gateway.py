@@ -1,10 +1,10 @@
 """Who is to blame when a station tells of a frame otherwise than it was on the air?"""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
-from bench.inspection.gateway import Gateways, Strength, unknown
+from bench.inspection.gateway import Gateways
 from bench.inspection.orders import Orders
 from bench.inspection.station_time import StationTime
 from bench.verdict.owner import Owner, Scrutiny
@@ -25,8 +25,22 @@ HEARD = Uplink(
 SENT = {"t_us": SECOND_US, "airtime_us": 50_000, "dr": 5, "freq_hz": 868_100_000}
 
 
-def gateways_on(rig: str, *, strength: Strength = unknown) -> Gateways:
-    return Gateways(Orders(EU868), StationTime(rig), strength)
+@dataclass(frozen=True)
+class Air:
+    """Every transmission is sent and heard with this."""
+
+    power: int | None = None
+    signal: tuple[int, float] | None = None
+
+    def power_dbm(self, transmission: int) -> int | None:
+        return self.power
+
+    def strength(self, transmission: int, receiver: str, antenna: int) -> tuple[int, float] | None:
+        return self.signal
+
+
+def gateways_on(rig: str, *, air: Air | None = None) -> Gateways:
+    return Gateways(Orders(EU868), StationTime(rig), air or Air())
 
 
 def found(*heard: tuple[Uplink, int], rig: str = "simulated") -> list[str]:
@@ -58,7 +72,8 @@ def test_its_clock_goes_as_time_does() -> None:
     assert found((HEARD, 0), (after(60 * SECOND_US + 10_000), 60 * SECOND_US)) == [wrong]
     assert found((HEARD, 0), (after(60 * SECOND_US + 10_000), 60 * SECOND_US), rig="emulated") == []
     assert len(found((HEARD, 0), (after(-SECOND_US), SECOND_US))) == 1
-    assert found((after(SECOND_US), SECOND_US), (HEARD, 0)) == []  # it was held
+    held = replace(after(SECOND_US), t_us=1)
+    assert found((held, SECOND_US), (HEARD, 0)) == []
 
 
 def test_its_counter_begins_again_behind_its_end() -> None:
@@ -84,7 +99,7 @@ def test_in_a_lab_a_second_radio_may_have_sent_a_frame_again() -> None:
 
 def as_loud(rssi_dbm: int, snr_db: float) -> list[str]:
     """What is wrong where the air has given a station this, and it tells of -80 dBm and 7 dB."""
-    gateways = gateways_on("simulated", strength=lambda *where: (rssi_dbm, snr_db))
+    gateways = gateways_on("simulated", air=Air(signal=(rssi_dbm, snr_db)))
     return [one.text.removeprefix("frame: ") for one in gateways.heard(HEARD, SENT, CHECK)]
 
 
@@ -187,6 +202,16 @@ def test_it_sends_what_it_was_handed(at_s: int, sent: dict[str, object], wrong: 
     assert found == (f"downlink of west on the air: {wrong}" if wrong else "")
 
 
+def test_it_tells_of_frames_in_the_order_in_which_they_ended() -> None:
+    later = replace(after(SECOND_US), phy=b"later")
+    assert found((HEARD, 0), (later, SECOND_US)) == []
+    assert found((later, SECOND_US), (HEARD, 0)) == [
+        "order: expected as they ended, observed 1000000 us before the last"
+    ]
+    held = replace(later, t_us=2 * SECOND_US)
+    assert found((held, SECOND_US), (replace(HEARD, t_us=SECOND_US), 0)) == []
+
+
 def test_it_tells_of_a_frame_once_and_at_once() -> None:
     assert found((HEARD, 0), (HEARD, 0)) == ["times: expected once, observed again"]
     late = replace(HEARD, t_us=SECOND_US + 50_000 + 700_000)
@@ -204,7 +229,7 @@ UPDF = (
 
 def told_of(*events: Happened, until_s: int = 3, heard: bool = True) -> list[str]:
     """What is wrong where a station hears transmission 7, or does not."""
-    gateways = gateways_on("simulated", strength=lambda *where: (-80, 7.0) if heard else None)
+    gateways = gateways_on("simulated", air=Air(signal=(-80, 7.0) if heard else None))
     for at_s, kind, facts in events:
         gateways.take({"t_us": at_s * SECOND_US, "kind": kind, "station": "west", **facts})
     found = list(gateways.unsaid(until_s * SECOND_US, {"west": "west"}))
@@ -239,15 +264,38 @@ def test_what_it_tells_was_on_the_air() -> None:
     assert told_of((2, "station.text", other | {"origin": "injected"})) == []
 
 
-def test_whoever_hears_a_device_well_is_heard() -> None:
-    asked = (1, "radio.transmit", PLACES | {"dev_eui": "alpha"})
-    answer = (1, "radio.transmit", on_air() | {"transmission": 8})
-    faded = (1, "radio.lost", {"receiver": "alpha", "transmission": 8, "cause": "faded"})
-    weak = "downlink of west on the air: strength: expected as the uplink was, which came with"
-    assert f"{weak} -80 dBm, observed too weak for its device" in told_of(asked, answer, faded)
-    cut = (1, "radio.lost", faded[2] | {"cause": "cut"})
-    for others in ((asked, answer, cut), (answer, faded), (asked, faded)):
-        assert not any("strength" in one for one in told_of(*others))
+@pytest.mark.parametrize(
+    ("answers", "wrong"),
+    [(0, False), (40_000, False), (5_000_000, True), (-5_000_000, True), (1 << 48, True)],
+)
+def test_the_clock_that_it_shows_is_its_own(answers: int, wrong: bool) -> None:
+    """At 3 s it shows what it counts, of which it tells at 10 s to whoever asks in the end."""
+    gateways = gateways_on("simulated")
+    gateways.time.shows = {"west": [(SESSION | 10_500_000, 10 * SECOND_US)]}
+    shown = SESSION + 3_500_000 + answers
+    for at_s, direction, text in (
+        (1, "down", '{"msgtype":"router_config"}'),
+        (2, "down", '{"msgtype":"getxtime"}'),
+        (3, "up", f'{{"msgtype":"getxtime","xtimes":[{shown}]}}'),
+    ):
+        event = {"kind": "station.text", "station": "west", "direction": direction, "text": text}
+        gateways.take({"t_us": at_s * SECOND_US, **event})
+    said = [one.text for one in gateways.unsaid(4 * SECOND_US, {})]
+    due = f"xtimes: expected {SESSION | 3_500_000}, as its clock shows, observed {shown}"
+    assert said == [f"getxtime of west: {due}"] * wrong
+    event = {"kind": "station.text", "station": "west", "direction": "down"}
+    gateways.take({"t_us": 5 * SECOND_US, **event, "text": '{"msgtype":"router_config"}'})
+    assert list(gateways.unsaid(5 * SECOND_US, {})) == []  # it may have begun another one
+
+
+@pytest.mark.parametrize(("power_dbm", "weak"), [(16, False), (15, True), (None, False)])
+def test_it_sends_as_strongly_as_its_region_lets_it(power_dbm: int | None, weak: bool) -> None:
+    gateways = gateways_on("simulated", air=Air(power=power_dbm))
+    gateways.take({"kind": "radio.transmit", "t_us": 1, **on_air(), "transmission": 8})
+    said = [one.text for one in gateways.unsaid(1, {})]
+    wrong = "downlink of west: power: expected 16 dBm at least, observed 15 dBm"
+    assert (wrong in said) == weak
+    assert any("power" in one for one in said) == weak
 
 
 @pytest.mark.parametrize(("freq_hz", "dr", "deaf"), [

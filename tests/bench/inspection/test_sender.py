@@ -1,15 +1,17 @@
 """Who is to blame when a device does not send what it owes?"""
 
+from typing import Any
+
 import pytest
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Session
-from bench.inspection.gateway import Strength, unknown
 from bench.inspection.sender import Senders
 from bench.verdict.owner import Owner
-from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame
+from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
 from bench.virtual.lorawan.channel_plan import EU868
-from bench.virtual.lorawan.join_frames import join_request
+from bench.virtual.lorawan.join_frames import join_request, read_join_request
+from tests.bench.inspection.test_gateway import Air
 
 DEV_EUI, DEV_ADDR = "70B3D57ED0000001", "26000001"
 KEYS = Keys(bytes(16), bytes(range(16)))
@@ -34,14 +36,17 @@ class Told:
         rig: str = "",
         newest: int = 9,
         asks_at_lowest_dr: bool = True,
-        strength: Strength = unknown,
+        air: Air | None = None,
+        is_class_c: bool = False,
     ) -> None:
+        self.told_to_repeat: list[tuple[int, int]] = []
         session = Session(DEV_ADDR, KEYS, 0, f_cnt_up=newest)
         known = KnownDevice(
             DEV_EUI, bytes(16), [session], join_eui="0" * 16, counts_dev_nonces=True,
-            asks_at_lowest_dr=asks_at_lowest_dr,
+            asks_at_lowest_dr=asks_at_lowest_dr, is_class_c=is_class_c,
+            told_to_repeat=self.told_to_repeat,
         )  # fmt: skip
-        self._senders = Senders({DEV_EUI: known}, EU868, strength)
+        self._senders = Senders({DEV_EUI: known}, EU868, air)
         self._dev_eui = dev_eui
         self._t_us = 0
         self._found: list[str] = []
@@ -56,6 +61,18 @@ class Told:
 
     def types(self, command: str, answer: str = "OK") -> "Told":
         return self._take(kind="device.command", text=command).says(answer)
+
+    def waits(self, seconds: int) -> "Told":
+        self._t_us += seconds * 1_000_000
+        return self
+
+    def is_told_to_repeat(self, nb_trans: int) -> "Told":
+        """By nobody but its scenario."""
+        self.told_to_repeat.append((self._t_us, nb_trans))
+        return self
+
+    def restarts(self, **facts: object) -> "Told":
+        return self._take(kind="device.command", text="ATZ", **facts)
 
     def says(self, line: str) -> "Told":
         return self._take(kind="device.line", text=line)
@@ -77,6 +94,7 @@ class Told:
     def sends(
         self,
         f_cnt: int,
+        /,
         *,
         kind: Kind = Kind.UNCONFIRMED_UP,
         ack: bool = False,
@@ -90,19 +108,25 @@ class Told:
         dr: int = 5,
         freq_hz: int = 868_300_000,
         class_b: bool = False,
+        **believed: object,
     ) -> "Told":
         phy = data_frame(
             kind, DEV_ADDR, keys, f_cnt, f_port=port, payload=b"21.5 C",
             f_opts=f_opts, ack=ack, adr=adr, bit_6=adr_ack_req, bit_4=class_b,
         )  # fmt: skip
         facts = {"f_cnt": f_cnt, "session": session, "origin": origin, "freq_hz": freq_hz}
-        return self._transmits(phy, dr=dr, **facts)
+        return self._transmits(phy, dr=dr, **{**facts, **believed})
 
     def joins(
-        self, dev_nonce: int = 1, *, key: bytes = bytes(16), join_eui: str = "0" * 16
+        self,
+        dev_nonce: int = 1,
+        *,
+        key: bytes = bytes(16),
+        join_eui: str = "0" * 16,
+        **believed: object,
     ) -> "Told":
         phy = join_request(key, join_eui=join_eui, dev_eui=DEV_EUI, dev_nonce=dev_nonce)
-        return self._transmits(phy)
+        return self._transmits(phy, **believed)
 
     def answered(
         self, *, late_us: int = 0, lost: bool = False, before: bool = False, f_opts: bytes = b""
@@ -122,7 +146,17 @@ class Told:
         self._t_us += 5_000_000
         return self
 
+    def is_sent_at_once(self, *, lost: bool = False) -> "Told":
+        """A right downlink goes to a device that always listens."""
+        phy = downlink(UNCONFIRMED, 7, b"")
+        self._senders.handed_over(self._dev_eui, phy, {(0, 869_525_000): ()})
+        facts = {"direction": "down", "dr": 0, "freq_hz": 869_525_000, "transmission": 7}
+        self._take(kind="radio.transmit", phy=phy.hex(), **facts)
+        return self._take(kind="radio.lost", receiver=DEV_EUI, transmission=7) if lost else self
+
     def _transmits(self, phy: bytes, **facts: object) -> "Told":
+        frame = read_data(phy) or read_join_request(phy)
+        facts = {"frame_id": frame and frame.frame_id} | facts
         facts = {"direction": "up", "genuine": True, "origin": "device", "phy": phy.hex()} | facts
         return self._take(kind="radio.transmit", **facts)
 
@@ -263,9 +297,9 @@ def test_nobody_else_is_looked_at() -> None:
     assert Told().sends(10, ack=True, origin="injected").found == []
 
 
-def known(newest: int = 9) -> Told:
+def known(newest: int = 9, **facts: Any) -> Told:
     """A device whose settings and counters are known from the first frame on."""
-    return Told(rig="simulated", newest=newest)
+    return Told(rig="simulated", newest=newest, **facts)
 
 
 def told_to_send(told: Told, payload: bytes = b"21.5 C", port: int = 2) -> Told:
@@ -302,7 +336,10 @@ def test_it_asks_for_an_acknowledgement_where_its_console_was_told_to() -> None:
 )
 def test_a_new_message_has_the_next_counter(second: int, wrong: list[str]) -> None:
     assert told_to_send(told_to_send(known()).sends(10)).sends(second).found == wrong
-    assert told_to_send(known()).sends(10).sends(10).found == []  # it repeats the one before
+    repeats = told_to_send(known().types("AT+RETY=1").types("AT+CFM=1"))
+    for _ in range(2):
+        repeats.sends(10, kind=Kind.CONFIRMED_UP).waits(3)
+    assert repeats.found == []
 
 
 def test_who_may_have_begun_again_counts_on_or_anew() -> None:
@@ -336,6 +373,37 @@ def test_a_sign_of_life_is_asked_for_after_64_frames_and_not_before() -> None:
     assert too_soon.found == ["ADRACKReq: expected no: 63 frames unheard, observed yes"]
 
 
+def test_what_it_had_to_hear_is_a_sign_of_life() -> None:
+    told = known(newest=-1).types("AT+ADR=1")
+    for f_cnt in range(65):
+        told_to_send(told).sends(f_cnt, adr=True, adr_ack_req=f_cnt == 64)
+    asks = told_to_send(told.answered()).sends(65, adr=True, adr_ack_req=True)
+    assert asks.found == ["ADRACKReq: expected no: 0 frames unheard, observed yes"]
+
+
+def test_nobody_has_joined_without_an_accept() -> None:
+    wrong = [
+        "JOINED: expected after an accept: nothing came down since it asked, observed +EVT:JOINED"
+    ]
+    for dev_eui in (DEV_EUI, "70B3D57ED0000009"):
+        assert Told(dev_eui, rig="simulated").joins().says("+EVT:JOINED").found[-1:] == wrong
+    assert known().joins().is_sent_at_once().says("+EVT:JOINED").found == []
+    spoke = told_to_send(known().joins().is_sent_at_once()).sends(1).says("+EVT:JOINED")
+    assert not any("JOINED" in one for one in spoke.found)
+    again = known().joins().is_sent_at_once().joins(2)
+    again._t_us -= 1_000_000
+    assert again.says("+EVT:JOINED").found == []
+
+
+def test_it_tells_of_a_downlink_once() -> None:
+    heard, done = "+EVT:RX_1:-84:12:UNICAST:7:6f6e", "+EVT:SEND_CONFIRMED_OK"
+    told = told_to_send(known()).sends(10).is_sent(UNCONFIRMED).says(heard)
+    assert told.found == []
+    assert told.says(heard).found == ["downlinks that it tells of: expected 1 at most, observed 2"]
+    none = told_to_send(known()).sends(10).says(done)
+    assert none.found == ["acknowledgements that it tells of: expected 0 at most, observed 1"]
+
+
 def test_an_answer_is_given_as_often_as_it_was_asked_for() -> None:
     def asked() -> Told:
         told = Told().is_sent(UNCONFIRMED, port=None, f_opts=LINK_ADR_REQ)
@@ -362,11 +430,13 @@ def test_what_is_in_its_window_is_heard() -> None:
     missed = f"downlink in its window: expected one that it hears, observed {failed}"
     again = "transmissions: expected no more: it was answered, observed one more"
     assert sent().answered().says(failed).found == [missed]
-    assert sent().answered().sends(10, kind=Kind.CONFIRMED_UP).found == [again]
+    answered = sent().types("AT+RETY=1").answered()
+    assert answered.sends(10, kind=Kind.CONFIRMED_UP).found == [again]
     assert sent().says(failed).found == []
     for excuse in ({"late_us": 5_000}, {"lost": True}, {"before": True}):
         assert sent().answered(**excuse).says(failed).found == []
-        assert sent().answered(**excuse).sends(10, kind=Kind.CONFIRMED_UP).found == []
+        excused = sent().types("AT+RETY=1").answered(**excuse)
+        assert excused.sends(10, kind=Kind.CONFIRMED_UP).found == []
 
 
 def test_what_was_asked_in_its_window_is_answered() -> None:
@@ -378,13 +448,16 @@ def test_what_was_asked_in_its_window_is_answered() -> None:
 
 
 def test_what_nobody_answers_is_repeated() -> None:
-    def sent(times: int) -> Told:
+    def sent(times: int, after_s: int = 3) -> Told:
         told = told_to_send(known().types("AT+CFM=1").types("AT+RETY=2"))
         for _ in range(times):
-            told.sends(10, kind=Kind.CONFIRMED_UP)
+            told.sends(10, kind=Kind.CONFIRMED_UP).waits(after_s)
         return told.says("+EVT:SEND_CONFIRMED_FAILED(4)")
 
     assert sent(3).found == []
+    assert sent(4).found == ["transmissions: expected 3 at most, observed 4"]
+    soon = "time of its repetition: expected 3000000 us after it at least, observed 2950000"
+    assert sent(3, after_s=2).found == [soon, soon]
     assert sent(2).found == ["transmissions of its message: expected 3, observed 2"]
 
 
@@ -401,6 +474,63 @@ def test_what_asks_for_no_answer_is_sent_as_often_as_its_network_has_asked() -> 
     assert granted(1).says(done).found == ["transmissions of its message: expected 2, observed 1"]
     assert granted(1).says("").answered().says(done).found == []
     assert Told().sends(10).says(done).found == []
+
+
+def test_what_a_scenario_tells_it_to_repeat_is_sent_as_often() -> None:
+    def sent(times: int) -> Told:
+        told = told_to_send(known().is_told_to_repeat(2))
+        for _ in range(times):
+            told.sends(10)
+        return told.says("+EVT:TX_DONE")
+
+    assert sent(2).found == []
+    assert sent(1).found == ["transmissions of its message: expected 2, observed 1"]
+    assert sent(3).found == ["transmissions: expected 2 at most, observed 3"]
+
+
+def test_what_keeps_its_session_at_a_restart_counts_on() -> None:
+    begun = told_to_send(told_to_send(known()).sends(10).restarts()).sends(1)
+    assert begun.found == []
+    kept = told_to_send(told_to_send(known()).sends(10).restarts(keeps="session"))
+    assert kept.sends(1).found == ["FCnt: expected 11, observed 1"]
+
+
+def test_what_has_joined_has_another_session() -> None:
+    joined = told_to_send(known()).sends(10).joins().is_sent_at_once().says("+EVT:JOINED")
+    same = "session: expected another one: it has joined since, observed 0"
+    assert told_to_send(joined).sends(1).found == [same]
+    joined = told_to_send(known()).sends(10).joins().says("+EVT:JOINED")
+    assert same not in told_to_send(joined).sends(1, session=1).found
+
+
+def test_what_is_on_the_air_is_what_it_believes_to_send() -> None:
+    of_another = told_to_send(known()).sends(10, frame_id="another").found
+    assert len(of_another) == 1 and of_another[0].startswith("octets: expected another, observed")
+    cut = told_to_send(known()).sends(10, f_cnt=(1 << 16) + 11).found
+    assert "FCnt on the air: expected 11, observed 10" in cut
+    assert Told("70B3D57ED0000009", rig="simulated").joins(frame_id="of a stranger").found
+
+
+@pytest.mark.parametrize(("power_dbm", "wrong"), [(16, False), (2, False), (1, True), (17, True)])
+def test_it_sends_with_a_power_of_its_region(power_dbm: int, wrong: bool) -> None:
+    found = told_to_send(known(air=Air(power=power_dbm))).sends(10).found
+    assert found == [f"power: expected 2 to 16 dBm, observed {power_dbm} dBm"] * wrong
+
+
+def test_what_always_listens_hears() -> None:
+    def sent(*, is_class_c: bool = True, lost: bool = False, again: bool = False) -> Told:
+        told = told_to_send(known(is_class_c=is_class_c)).sends(10).waits(5)
+        told.is_sent_at_once(lost=lost)
+        return told.is_sent_at_once(lost=lost) if again else told
+
+    deaf = "downlink in its window: expected one that it hears, observed none"
+    assert told_to_send(sent()).sends(11).found == [deaf]
+    heard = sent().says("+EVT:RX_C:-84:12:UNICAST:7:6f6e")
+    assert told_to_send(heard).sends(11).found == []
+    for other in (sent(is_class_c=False), sent(lost=True)):
+        assert told_to_send(other).sends(11).found == []
+    once = sent().says("+EVT:RX_C:-84:12:UNICAST:7:6f6e").is_sent_at_once()
+    assert told_to_send(once).sends(11).found == []
 
 
 def test_what_a_device_owed_may_have_gone_with_a_frame_that_nobody_heard() -> None:
@@ -431,7 +561,7 @@ def test_it_tells_how_well_it_heard_the_question(margin: int, wrong: list[str] |
     """LoRaWAN 1.0.4, 5.5: the SNR of DevStatusReq."""
 
     def asked(snr_db: float | None) -> Told:
-        told = Told(strength=lambda *where: snr_db and (-80, snr_db))
+        told = Told(air=Air(signal=snr_db and (-80, snr_db)))
         told.is_sent(UNCONFIRMED, port=None, f_opts=b"\x06").is_on_air(port=None, f_opts=b"\x06")
         return told.sends(10, f_opts=bytes([6, 255, margin]))
 

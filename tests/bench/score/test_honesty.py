@@ -108,6 +108,15 @@ def cut_after_a_case(run: Path) -> None:
         file.write_bytes(b"".join(line for line in lines if json.loads(line)["t_us"] <= end_us))
 
 
+def without_answers(run: Path) -> None:
+    """The tap tells nothing of what the network server said, and its numbers are in a row."""
+    lines = (run / "tap-0016C001F1500001.jsonl").read_bytes().splitlines()
+    rows = [row for row in map(json.loads, lines) if row.get("direction") != "down"]
+    assert len(rows) < len(lines)
+    told = (json.dumps(row | {"seq": seq}) + "\n" for seq, row in enumerate(rows))
+    (run / "tap-0016C001F1500001.jsonl").write_text("".join(told))
+
+
 def without_a_stream(run: Path) -> None:
     (run / "lns-a.jsonl").unlink()
 
@@ -144,7 +153,9 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a line is doubled": partial(lines_changed, stream="lns-a", change=doubled),
     "a line is torn": partial(lines_changed, stream="lns-a", change=torn),
     "a line is changed": partial(lines_changed, stream="lns-a", change=changed),
+    "answers are missing": without_answers,
     "the manifest is torn": lambda run: (run / "manifest.json").write_text("{") and None,
+    "the manifest is emptied": lambda run: (run / "manifest.json").write_text("{}") and None,
 }
 
 # What each says first, how many cases are whole, how many are withheld, and how many are not there.
@@ -155,7 +166,9 @@ EXPECTED: dict[str, tuple[str | tuple[str, ...], int, int, int]] = {
     "a line is doubled": ("1 case is not whole", 11, 1, 0),
     "a line is torn": ("1 case is not whole", 11, 1, 0),
     "a line is changed": ("12 cases are not whole", 0, 12, 0),
+    "answers are missing": ("12 cases are not whole", 0, 12, 0),
     "the manifest is torn": ("manifest.json cannot be read", 12, 0, 0),
+    "the manifest is emptied": ("manifest.json does not say what was planned", 12, 0, 0),
     "killed": ("killed at case ", 0, 0, 0),
     "interrupted": ("interrupted at case ", 0, 0, 0),
     # Which stream is full first decides whether the end of the run can still be told.
@@ -617,5 +630,5 @@ def test_no_page_of_it_is_green(damage: str, scored: Scored) -> None:
     assert (folder / "summary.md").read_text("utf-8").startswith("# ⛔ ERROR: Incomplete: ")
     junit = (folder / "junit.xml").read_text("utf-8")
     assert junit.count('type="incomplete"') == len(read_score(folder).wholeness.unplayed)
-    if damage != "the manifest is torn":
+    if not damage.startswith("the manifest is "):
         assert "<error" in junit
