@@ -20,8 +20,8 @@ from bench.capture.reading import Event
 from bench.certificates import Pair, any_authority, write_server_files, write_station_files
 from bench.clock import VirtualTimeLoop
 from bench.host.lns_process import alive
-from bench.inspection import configuration
 from bench.plan import Item, needs
+from bench.rig import configuration
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.mistakes import SECRET, far_from_utc

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.inspection import configuration
+from bench.rig import configuration
 from bench.verdict.owner import Scrutiny
 from lns.config import Config, load, load_tokens
 
