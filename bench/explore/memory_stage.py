@@ -158,7 +158,8 @@ class Server:
     def __init__(self, stage: "MemoryStage", number: int) -> None:
         self.lns = f"lns-{SERVERS[number].lower()}"
         self._stage = stage
-        self.wire = StoreWire(self.lns, lambda *_: None)
+        # The model has done at once what a server asks for.
+        self.wire = StoreWire(self.lns, lambda *_: None, asking=0)
         self.stations = {
             station: Station(Eui(f"0016C001F15{server}000{station}"), 16 * server + station + 1)
             for server, station in stage.history.places

@@ -156,14 +156,15 @@ class MemoryDevices(Devices):
 class StoreWire(Wire):
     """The wire of one network server; whole, slow or cut.
 
-    What a server asks is as long under way as the answer. For that it waits as long as it would for
-    that of a Redis, for a claim less than for anything else: what arrives later is lost, although
-    it was done.
+    What a server asks is as long under way as the answer, or another share of a delay. For the
+    answer it waits as long as it would for that of a Redis, for a claim less than for anything
+    else: what arrives later is lost, although it was done.
     """
 
-    def __init__(self, lns: str, record: Record) -> None:
+    def __init__(self, lns: str, record: Record, *, asking: float = 0.5) -> None:
         self._lns = lns
         self._record = record
+        self._asking = asking
         self.mistakes: list[str] = []
         self.is_cut = False
         self.delay_us = 0
@@ -180,12 +181,13 @@ class StoreWire(Wire):
         if self.is_cut:
             raise StoreUnavailable("the wire to the store is cut")
         delay_us = self.delay_us
-        each_way_s = min(delay_us, patience_us) / 2_000_000
-        if delay_us:
-            await asyncio.sleep(each_way_s)
+        waits_s = min(delay_us, patience_us) / 1_000_000
+        asking_s = waits_s * self._asking
+        if asking_s:
+            await asyncio.sleep(asking_s)
         answer = await work()
         if delay_us:
-            await asyncio.sleep(each_way_s)
+            await asyncio.sleep(waits_s - asking_s)
         if delay_us >= patience_us:
             raise StoreUnavailable(f"the store does not answer within {patience_us} us")
         return answer
