@@ -4,7 +4,7 @@ What is missing is *incomplete*: nobody is blamed for it. The manifest says whic
 planned, how the run ended, and how many lines each stream had then, with a checksum; each
 `case.end` says how many lines of the case stood in each stream (`books`). A run of an older
 version says none of this: there, the numbers of the lines and the ends of the cases must do. Which
-it is, its lines tell: an older one has neither `run.begin` nor books.
+it is, its lines tell: those of an older one have neither a plan nor books.
 """
 
 import hashlib
@@ -224,7 +224,7 @@ class _Audit:
     def _unsaid(self) -> Iterator[Hole]:
         """What the manifest no longer says, though the lines are of a version that wrote it."""
         is_booked = any("books" in end for end in self._ends.values())
-        if self._holes or (self._run_begin is None and not is_booked):
+        if self._holes or not (is_booked or "planned" in (self._run_begin or {})):
             return
         begin, planned, books = self._run_begin or {}, self._planned, self._manifest.get("streams")
         if planned is None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.verdict.case import judge
-from tests.bench.score.conftest import Scored, captures
+from tests.bench.score.conftest import Scored, captures, unsealed
 from tests.reading import cases, read
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -186,7 +186,7 @@ def _side_by_side(run: Path) -> Path:
     moved = run.with_name(f"{run.name}-side-by-side")
     moved.mkdir()
     for path in run.glob("*.jsonl"):
-        events = [json.loads(line) for line in path.read_bytes().splitlines()]
+        events = [unsealed(json.loads(line)) for line in path.read_bytes().splitlines()]
         for event in events:
             event["t_us"] += 10**13 - earlier_us.get(event.get("case"), 0)
         lines = [json.dumps(event, separators=(",", ":")) for event in events]
