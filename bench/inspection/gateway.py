@@ -54,6 +54,9 @@ class UnknownAir:
         return None
 
 
+UNKNOWN_AIR = UnknownAir()
+
+
 @dataclass(slots=True)
 class Gateways:
     """Remembers of each station what it was handed, and what its clocks showed.
@@ -64,7 +67,7 @@ class Gateways:
 
     orders: Orders
     time: StationTime = field(default_factory=StationTime)
-    air: AirFacts = field(default_factory=UnknownAir)
+    air: AirFacts = UNKNOWN_AIR
     _sent: dict[bytes, list[Event]] = field(default_factory=dict)
     _newest: dict[str, Event] = field(default_factory=dict)
     _on_air: set[bytes] = field(default_factory=set)
@@ -139,10 +142,8 @@ class Gateways:
 
     def _weak(self, event: Event) -> Iterator[Found]:
         """A station sends as strongly as its region lets it."""
-        least_dbm, power_dbm = (
-            self.orders.plan.station_dbm,
-            self.air.power_dbm(event.get("transmission", 0)),
-        )
+        least_dbm = self.orders.plan.station_dbm
+        power_dbm = self.air.power_dbm(event.get("transmission", 0))
         if power_dbm is not None and power_dbm < least_dbm:
             check = serving(event["sender"], f"downlink of {event['sender']}", event["t_us"])
             yield check.wrong("power", f"{least_dbm} dBm at least", f"{power_dbm} dBm")

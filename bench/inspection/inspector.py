@@ -18,9 +18,9 @@ from bench.inspection.downlink import Answered, KnownDevice, Network, Session, W
 from bench.inspection.gateway import (
     REPORTED_WITHIN_US,
     TOLD_LATE_US,
+    UNKNOWN_AIR,
     AirFacts,
     Gateways,
-    UnknownAir,
     deaf_stations,
 )
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
@@ -77,7 +77,7 @@ class Inspector:
         began: datetime | None = None,
         has_twins: bool = False,
         kept: Sequence[Kept] = (),
-        air: AirFacts | None = None,
+        air: AirFacts = UNKNOWN_AIR,
         clocks: Mapping[str, Sequence[tuple[int, int]]] | None = None,
     ) -> None:
         self._kept, self._store = kept, StoreInspection()
@@ -109,7 +109,7 @@ class Inspector:
         station_time = StationTime(
             alone=not has_twins, gps_began_us=gps_began_us, shows=clocks or {}
         )
-        self._gateways = Gateways(Orders(plan), station_time, air or UnknownAir())
+        self._gateways = Gateways(Orders(plan), station_time, air)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:

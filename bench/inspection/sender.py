@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice
-from bench.inspection.gateway import AirFacts, UnknownAir
+from bench.inspection.gateway import UNKNOWN_AIR, AirFacts
 from bench.inspection.orders import ON_TIME_US, Windows, late_us
 from bench.inspection.owed import Message, OnAir, Sender
 from bench.verdict.owner import Found, Owner, Scrutiny
@@ -54,10 +54,10 @@ class Senders:
         self,
         devices: Mapping[str, KnownDevice],
         plan: ChannelPlan,
-        air: AirFacts | None = None,
+        air: AirFacts = UNKNOWN_AIR,
     ) -> None:
         self.are_known = False
-        self._air = air or UnknownAir()
+        self._air = air
         self._devices = devices
         self._senders = {dev_eui: Sender(adr=one.adr) for dev_eui, one in devices.items()}
         self._right: dict[str, tuple[str, Windows]] = {}
@@ -134,13 +134,14 @@ class Senders:
         alone_since_us, self._last_down_us = self._last_down_us, event["t_us"]
         free_us, self._down_until_us = self._down_until_us, event["t_us"] + event["airtime_us"]
         dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
-        if dev_eui and Cid.DEV_STATUS in _asked_in(read_data(bytes.fromhex(event["phy"]))):
-            self._senders[dev_eui].status_asked.append(event["transmission"])
         is_old = event["phy"] in self._old
         self._old.add(event["phy"])
         if not dev_eui:
             return
         sender, frame = self._senders[dev_eui], read_data(bytes.fromhex(event["phy"]))
+        asked = _asked_in(frame)
+        if Cid.DEV_STATUS in asked:
+            sender.status_asked.append(event["transmission"])
         late = late_us(event, windows)
         if late is None:
             is_free = free_us <= event["t_us"] and not is_old
@@ -155,7 +156,7 @@ class Senders:
                 event["t_us"] + event["airtime_us"],
                 ends_tries=late is not None and frame is not None and frame.ack,
                 is_told=frame is not None and bool(frame.f_port and frame.encrypted),
-                asks=frozenset(_asked_in(frame) & self._answers),
+                asks=frozenset(asked & self._answers),
             )
 
     def _always_listens(
@@ -254,7 +255,8 @@ class Senders:
         if event.get("origin") != "device":
             sender.crafted += "f_cnt" in event
             return
-        for found in [*self._with_power(event), *self._looked_into(sender, event)]:
+        yield from self._with_power(event)
+        for found in self._looked_into(sender, event):
             yield replace(found, owner=Owner.DEVICE)
         sender.ended_us = event["t_us"] + event.get("airtime_us", 0)
 
@@ -263,9 +265,8 @@ class Senders:
         power_dbm, plan = self._air.power_dbm(event.get("transmission", 0)), self._plan
         least_dbm, most_dbm = plan.power_dbm(plan.power_index_max), plan.power_dbm(0)
         if power_dbm is not None and not least_dbm <= power_dbm <= most_dbm:
-            of = f"device {event['dev_eui']}"
-            check = Scrutiny(rule="uplink", of=of, t_us=event["t_us"])
-            yield check.wrong("power", f"{least_dbm} to {most_dbm} dBm", f"{power_dbm} dBm")
+            due = f"{least_dbm} to {most_dbm} dBm"
+            yield _wrong_of_device(event, event["t_us"], "power", due, f"{power_dbm} dBm")
 
     def _looked_into(self, sender: Sender, event: Event) -> Iterator[Found]:
         frame = read_data(bytes.fromhex(event["phy"]))

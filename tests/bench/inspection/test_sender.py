@@ -6,6 +6,7 @@ import pytest
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Session
+from bench.inspection.gateway import UNKNOWN_AIR
 from bench.inspection.sender import Senders
 from bench.verdict.owner import Owner
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
@@ -46,7 +47,7 @@ class Told:
             asks_at_lowest_dr=asks_at_lowest_dr, is_class_c=is_class_c,
             told_to_repeat=self.told_to_repeat,
         )  # fmt: skip
-        self._senders = Senders({DEV_EUI: known}, EU868, air)
+        self._senders = Senders({DEV_EUI: known}, EU868, air or UNKNOWN_AIR)
         self._dev_eui = dev_eui
         self._t_us = 0
         self._found: list[str] = []
