@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_by
+from bench.rig.in_memory.outbox_file import ill_kept
 from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2
 from lns.dedup.session import Counter, Lived, Session, Standing, standing
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
@@ -444,15 +445,3 @@ class _Both:
         if seen != due:
             self._found(f"{of}: expected {due}, observed {seen}")
         return seen
-
-
-_KEPT = {"synchronous": 2, "journal_mode": "wal", "journal_size_limit": 4 << 20, "busy_timeout": 0}
-"""What was written outlives a cut of the power, and nobody waits for another (SQLite: PRAGMA)."""
-
-
-def ill_kept(db: Connection) -> Iterator[str]:
-    """In what way a file does not keep what it is given."""
-    for name, due in _KEPT.items():
-        [seen] = db.execute(f"PRAGMA {name}").fetchone()
-        if seen != due:
-            yield f"{name}: expected {due}, observed {seen}"

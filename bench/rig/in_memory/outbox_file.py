@@ -1,4 +1,4 @@
-"""What stands in the file of an outbox, and does whoever reads it get that?"""
+"""What stands in the file of an outbox, does whoever reads it get that, and does any file last?"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
@@ -12,6 +12,8 @@ _LATER_TABLES, _LATER_COLUMNS = ("parked",), ("remove_duplicates_key", "since_us
 """What the first outboxes did not have."""
 _SPARE_PAGES = 256  # freed, and kept for what comes next
 _FEW = 4
+_KEPT = {"synchronous": 2, "journal_mode": "wal", "journal_size_limit": 4 << 20, "busy_timeout": 0}
+"""What was written outlives a cut of the power, and nobody waits for another (SQLite: PRAGMA)."""
 
 
 def seize(file: Path) -> Connection:
@@ -19,6 +21,14 @@ def seize(file: Path) -> Connection:
     seized = connect(file, isolation_level=None)
     seized.execute("BEGIN IMMEDIATE")
     return seized
+
+
+def ill_kept(db: Connection) -> Iterator[str]:
+    """In what way a file does not keep what it is given."""
+    for name, due in _KEPT.items():
+        [seen] = db.execute(f"PRAGMA {name}").fetchone()
+        if seen != due:
+            yield f"{name}: expected {due}, observed {seen}"
 
 
 def listed(file: Path, ids: Sequence[str]) -> Iterator[str]:
