@@ -178,7 +178,7 @@ class Outages:
     def slow_store(self, us: int, lns: str | None = None) -> None:
         """Let what the store says to all network servers, or to one, arrive so much later.
 
-        What it is asked to do it does at once.
+        A store in memory does what it is asked when half of that is over, any other at once.
         """
         for wire in self._to_store(lns):
             wire.delay(us)
