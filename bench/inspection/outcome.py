@@ -208,7 +208,11 @@ class Claims:
             if began_anew or claim["f_cnt"] > self.last.get(session, -1):
                 self.alone[session].add(claim.get("lns", ""))
         elif owners and claim.get("owner") not in owners | self.alone[session]:
-            yield check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
+            found = check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
+            if self.is_in_order:
+                yield found
+            else:
+                self.doubtful.append((session, claim, found))
         else:
             self._look_at_owner(session, claim, check)
         yield from self._late(claim, check)
@@ -244,7 +248,7 @@ class Claims:
             yield check.wrong("f_cnt_down", left_out, f_cnt_down)
 
     def end(self) -> Iterator[Found]:
-        """What nobody has explained since."""
+        """What nobody has explained since: an owner may tell of its claim after those who lost."""
         for _, _, found in self.doubtful:
             yield found
 

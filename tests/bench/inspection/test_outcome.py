@@ -134,3 +134,16 @@ def test_a_downlink_counter_that_is_left_out_is_named_however_many_are() -> None
     assert list(books.in_sequence({**sent, "f_cnt_down": 7}, CHECK)) == []
     [found] = books.in_sequence({**sent, "f_cnt_down": (1 << 32) - 1}, CHECK)
     assert (found.expected, found.observed) == ("9", "4294967295")
+
+
+@pytest.mark.parametrize(("told_us", "wrong"), [(100, 0), (1_000_000, 0), (1_000_001, 1)])
+def test_who_loses_a_frame_may_tell_of_it_before_its_owner(told_us: int, wrong: int) -> None:
+    """Of two servers at the same moment either may be the first to write down what it was told."""
+    books = Claims()
+    claim = {"dev_eui": DEV_EUI, "dev_addr": "26000001", "duration_us": 0}
+    mine = {"decision": "Owner", "lns": "lns-a", "owner": "lns-a", "frame_id": "26000001:9:0"}
+    lost = {"decision": "NotOwner", "lns": "lns-a", "owner": "lns-b", "frame_id": "26000001:10:0"}
+    owned = {**lost, "decision": "Owner", "lns": "lns-b"}
+    for t_us, told in ((-5, {**mine, "f_cnt": 9}), (0, lost), (told_us, {**owned, "f_cnt": 10})):
+        assert list(books.tell({**claim, **told, "t_us": t_us}, CHECK)) == []
+    assert [found.observed for found in books.end()] == ["lns-b"] * wrong
