@@ -188,3 +188,15 @@ async def test_a_device_that_hears_nothing_asks_for_a_sign_of_life(rig, strategy
     for uplink in (unasked[0], unasked[-1], later):
         rig.expect(uplink, FIRST, first="west")
     rig.expect(asked, ANSWERED, answered="west")
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_device_that_still_hears_nothing_becomes_slower(rig):
+    """Its power goes up with the 97th uplink, its data rate down with the 129th and the 161st."""
+    delta = rig.provision("delta", adr=True, strategy="None")
+    rig.only("west")
+    rig.west.suppress_downlinks(97)
+    uplinks = [await delta.send() for _ in range(161)]
+    for number, uplink in enumerate(uplinks):
+        expected, role = (FIRST, "first") if number < 64 else (ANSWERED, "answered")
+        rig.expect(uplink, expected, **{role: "west"})

@@ -118,9 +118,11 @@ class KnownDevice:
     server: str | None = None
     is_class_c: bool = False
     adr: bool = False
+    dr: int | None = None
     first_f_cnt: int = 1
     counts_dev_nonces: bool = False
     asks_at_lowest_dr: bool = True
+    lowers_data_rate: bool = False
     """How it is set at first, and how its stack counts; a board of a lab may have another one."""
     nb_trans: int = 1
     told_to_repeat: Sequence[tuple[int, int]] = ()

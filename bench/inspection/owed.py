@@ -44,6 +44,10 @@ class Sender:
     phy: str = ""
     tries: int = 0
     """How often that was sent."""
+    dr: int | None = None
+    """The data rate of its newest frame."""
+    dr_asked: int | None = None
+    """What the newest request has asked for."""
     retries: int = 0
     """How often what nobody acknowledges is to be repeated, by its console."""
     nb_trans: int = 1
@@ -98,7 +102,7 @@ class Sender:
 
     def forget(self) -> None:
         """It may have begun again: nobody knows what it still owes."""
-        self.typed, self.unheard, self.nb_trans = "", 0, 1
+        self.typed, self.unheard, self.nb_trans, self.dr = "", 0, 1, None
         self.message, self.to_hear, self.may_begin = None, None, True
         self.settle()
 

@@ -37,7 +37,7 @@ _HEARD = re.compile(
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
 _DOWNLINKS, _ACKS = "downlinks", "acknowledgements"
 _GRANTED = b"\x07"
-ADR_ACK_LIMIT = 64
+ADR_ACK_LIMIT, ADR_ACK_DELAY = 64, 32
 _REPEATED_US = 3_000_000
 """How soon a frame that is to be acknowledged may be repeated: a second after RX2 has opened."""
 _LOWEST_DR_OF_DWELL = 2
@@ -59,7 +59,9 @@ class Senders:
         self.are_known = False
         self._air = air
         self._devices = devices
-        self._senders = {dev_eui: Sender(adr=one.adr) for dev_eui, one in devices.items()}
+        self._senders = {
+            dev_eui: Sender(adr=one.adr, dr=one.dr) for dev_eui, one in devices.items()
+        }
         self._right: dict[str, tuple[str, Windows]] = {}
         self._last_down_us = self._down_until_us = -1
         self._old: set[str] = set()
@@ -92,7 +94,8 @@ class Senders:
         sender.was_asked.update(command.cid for command in commands)
         for command in commands:
             if command.cid is Cid.LINK_ADR:
-                sender.nb_trans_asked = link_adr(command).nb_trans
+                asked = link_adr(command)
+                sender.nb_trans_asked, sender.dr_asked = asked.nb_trans, asked.dr
                 sender.nb_trans_max = max(sender.nb_trans_max, sender.nb_trans_asked)
 
     def take(self, event: Event) -> Iterator[Found]:
@@ -319,12 +322,17 @@ class Senders:
         if self.are_known:
             yield from self._as_it_may(frame, event, check)
         self._asks_for_life(sender, event)
-        yield from self._wrong(sender, frame, event["dev_eui"], place[1], check)
+        yield from self._wrong(sender, frame, event, place[1], check)
 
     def _again(
         self, sender: Sender, frame: DataFrame, event: Event, check: Scrutiny
     ) -> Iterator[Found]:
-        """Whether a frame may be repeated once more, and so soon (LoRaWAN 1.0.3, 19)."""
+        """Whether a frame may be repeated once more, so fast, and so soon (LoRaWAN 1.0.3, 19)."""
+        device = self._devices[event["dev_eui"]]
+        if sender.dr is not None:
+            steps = (sender.tries - 1) // 2 if device.lowers_data_rate and frame.confirmed else 0
+            due_dr = max(sender.dr - steps, self._plan.up_drs[0])
+            yield from check.same("data rate of its repetition", due_dr, event.get("dr"))
         most = max(sender.nb_trans_max, (1 + sender.retries) * frame.confirmed)
         if sender.tries > most:
             yield check.wrong("transmissions", f"{most} at most", sender.tries)
@@ -388,9 +396,9 @@ class Senders:
             sender.unheard_max = 0
 
     def _wrong(
-        self, sender: Sender, frame: DataFrame, dev_eui: str, f_cnt: int, check: Scrutiny
+        self, sender: Sender, frame: DataFrame, event: Event, f_cnt: int, check: Scrutiny
     ) -> Iterator[Found]:
-        device = self._devices[dev_eui]
+        device = self._devices[event["dev_eui"]]
         session = device.session_of(frame, f_cnt)
         of_address = [one for one in device.sessions if one.dev_addr == frame.dev_addr]
         if session is None:
@@ -409,17 +417,38 @@ class Senders:
             yield check.wrong("ADRACKReq", f"yes: {sender.unheard} frames unheard", False)
         if frame.bit_6 and self.are_known and sender.unheard_max < ADR_ACK_LIMIT:
             yield check.wrong("ADRACKReq", f"no: {sender.unheard_max} frames unheard", True)
+        if self.are_known:
+            yield from self._as_fast(sender, frame, event.get("dr"), check)
         sender.unheard += 1
         sender.unheard_max += 1
         yield from _acknowledged(sender, frame, check)
         yield from self._answered(sender, said, check)
-        yield from self._margins(sender, dev_eui, said, check)
+        yield from self._margins(sender, device.dev_eui, said, check)
         if not on_port_0:
             unasked = {command.cid for command in said} & set(_ASKS.values()) - sender.asks
             for cid in sorted(unasked) if self.are_known and not sender.may_ask else ():
                 yield check.wrong(cid.name, "none: nobody has asked for it at the console", "one")
             sender.may_ask = False
             yield from _asked(sender, said, len(octets), check)
+
+    def _as_fast(
+        self, sender: Sender, frame: DataFrame, dr: int | None, check: Scrutiny
+    ) -> Iterator[Found]:
+        """LoRaWAN 1.0.4, 4.3.1.1: whom nobody answers is a step slower with each 32nd frame.
+
+        First it raises its power, so its data rate falls with the 129th for the first time.
+        """
+        before, sender.dr = sender.dr, dr
+        if before is None:
+            return
+        due, slower = {before}, {max(before - 1, self._plan.up_drs[0])}
+        if sender.adr and sender.dr_asked is not None:
+            due.add(sender.dr_asked)
+        if frame.adr and sender.unheard_max >= ADR_ACK_LIMIT + 2 * ADR_ACK_DELAY:
+            is_due = sender.unheard == sender.unheard_max and not sender.unheard % ADR_ACK_DELAY
+            due = slower if is_due else due | slower
+        if dr not in due:
+            yield check.wrong("data rate", " or ".join(map(str, sorted(due))), dr)
 
     def _answered(
         self, sender: Sender, said: tuple[Command, ...], check: Scrutiny

@@ -526,6 +526,22 @@ MUTANTS = (
         says="transmissions: expected [0-9]+ at most",
     ),
     device_fault(
+        "a device repeats at a lower data rate",
+        MAC,
+        "this_dr = self._dr(dr, number) if cycle.confirmed else dr",
+        "this_dr = dr - (number > 1)",
+        MISSED_WINDOW,
+        says="data rate of its repetition: expected 5, observed 4",
+    ),
+    device_fault(
+        "a device whom nobody answers stays as fast",
+        MAC,
+        "            if over >= ADR_ACK_DELAY and over",
+        "            if over >= ADR_ACK_LIMIT and over",
+        MAC_COMMANDS,
+        says="data rate: expected 4, observed 5",
+    ),
+    device_fault(
         "a device repeats nothing",
         MAC,
         "for number in range(1, tries.number + 1):",

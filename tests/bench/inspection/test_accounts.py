@@ -285,9 +285,11 @@ def test_a_claim_says_what_its_outcome_says() -> None:
 
 def test_whose_a_session_is_follows_from_what_was_granted() -> None:
     named = {"dev_eui": ALPHA, "dev_addr": "26000001", "frame_id": FRAME, "f_cnt": 10, "xtime": 1}
+    named["duration_us"] = 0
     lost = event("lns.claim", decision="NotOwner", owner="lns-b", **named)
     won = {**event("lns.claim", decision="Owner", owner="lns-b", **named), "lns": "lns-b"}
     books = accounts()
+    assert said(books, event("case.begin", rig="simulated")) == []
     assert said(books, lost) == []  # who was granted what was before, nobody knows
     assert said(books, won, lost) == []
     assert [text.split(": ")[1] for text in said(books, {**lost, "owner": "lns-a"})] == ["owner"]

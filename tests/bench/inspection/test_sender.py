@@ -37,6 +37,7 @@ class Told:
         rig: str = "",
         newest: int = 9,
         asks_at_lowest_dr: bool = True,
+        lowers_data_rate: bool = False,
         air: Air | None = None,
         is_class_c: bool = False,
     ) -> None:
@@ -45,7 +46,7 @@ class Told:
         known = KnownDevice(
             DEV_EUI, bytes(16), [session], join_eui="0" * 16, counts_dev_nonces=True,
             asks_at_lowest_dr=asks_at_lowest_dr, is_class_c=is_class_c,
-            told_to_repeat=self.told_to_repeat,
+            lowers_data_rate=lowers_data_rate, told_to_repeat=self.told_to_repeat,
         )  # fmt: skip
         self._senders = Senders({DEV_EUI: known}, EU868, air or UNKNOWN_AIR)
         self._dev_eui = dev_eui
@@ -372,6 +373,43 @@ def test_a_sign_of_life_is_asked_for_after_64_frames_and_not_before() -> None:
         told_to_send(told).sends(f_cnt, adr=True)
     too_soon = told_to_send(told).sends(63, adr=True, adr_ack_req=True)
     assert too_soon.found == ["ADRACKReq: expected no: 63 frames unheard, observed yes"]
+
+
+@pytest.mark.parametrize(
+    ("slower_at", "wrong"),
+    [
+        (128, []),
+        (127, ["data rate: expected 5, observed 4"]),
+        (129, ["data rate: expected 4, observed 5"]),
+    ],
+)
+def test_whom_nobody_answers_is_slower_with_its_129th_frame(
+    slower_at: int, wrong: list[str]
+) -> None:
+    told = known(newest=-1).types("AT+ADR=1")
+    for f_cnt in range(131):
+        dr = 5 - (f_cnt >= slower_at)
+        told_to_send(told).sends(f_cnt, adr=True, adr_ack_req=f_cnt >= 64, dr=dr)
+    assert told.found[: len(wrong) or None] == wrong
+
+
+@pytest.mark.parametrize(
+    ("lowers", "drs", "wrong"),
+    [
+        (False, (5, 5, 5), []),
+        (False, (5, 4, 5), ["data rate of its repetition: expected 5, observed 4"]),
+        (True, (5, 5, 4), []),
+        (True, (5, 5, 5), ["data rate of its repetition: expected 4, observed 5"]),
+    ],
+)
+def test_a_repetition_is_as_fast_as_its_stack_has_it(
+    lowers: bool, drs: tuple[int, ...], wrong: list[str]
+) -> None:
+    told = Told(rig="simulated", lowers_data_rate=lowers)
+    told = told_to_send(told.types("AT+CFM=1").types("AT+RETY=2"))
+    for dr in drs:
+        told.sends(10, kind=Kind.CONFIRMED_UP, dr=dr).waits(3)
+    assert told.found == wrong
 
 
 def test_what_it_had_to_hear_is_a_sign_of_life() -> None:
