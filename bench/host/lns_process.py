@@ -15,7 +15,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -32,6 +32,7 @@ from bench.host.program import (
     Program,
     ProgramDied,
     ProgramMissing,
+    ProgramSilent,
     Starter,
     free_port,
     guard_program,
@@ -292,7 +293,8 @@ def _value(value: object) -> str:
             raise TypeError(f"TOML has no {type(value).__name__}")
 
 
-LNS_START_S = 60
+LNS_START_S, LNS_START_NEXT_S = 60, 10
+STARTING_MAX = 2
 COMMAND = "LORABENCH_SERVER"
 """The environment variable with the command of another network server than that of this tree."""
 _LISTENING = "listening "
@@ -301,7 +303,18 @@ Sections = Mapping[str, Mapping[str, object]]
 
 
 class ServerDied(ProgramDied):
-    """A network server ended while it was to serve, and nobody had asked it to."""
+    """A network server did not begin to serve, or ended though nobody had asked it to."""
+
+
+@dataclass(slots=True)
+class Starts:
+    """How many network servers may start at once, and how long each may take to serve (s).
+
+    Where one has taken too long hundreds may: no other is waited for as long.
+    """
+
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTING_MAX))
+    limit_s: float = LNS_START_S
 
 
 @contextmanager
@@ -331,6 +344,8 @@ class LnsProcess(Listener):
     """
 
     taken_says = "cannot listen on"
+    limit_s: float = LNS_START_S
+    """How long it may take until it serves."""
 
     def __init__(
         self,
@@ -366,7 +381,7 @@ class LnsProcess(Listener):
             speaks=True,
             env=self._env,
         )
-        line = await self.first_line(LNS_START_S)
+        line = await self.first_line(self.limit_s)
         if not line.startswith(_LISTENING):
             await self.kill()
             raise ProgramDied(f"{self.name} said {line!r} instead of where it listens")
@@ -395,7 +410,7 @@ _PATIENCE_US = 10_000_000
 class FollowedLns(LnsProcess):
     """One that a bench looks after; `take` is told every line of its capture.
 
-    `starting` bounds how many start at once: each takes a second of a processor. `stalled` is told
+    `starts` bounds how many start at once: each takes a second of a processor. `stalled` is told
     when this host lets it wait for a processor (µs). With `has_past` its store may know the devices
     from an earlier run: that is forgotten first. `starter` starts it. `relays`: the wires to its
     broker and its store, where the bench stands on them.
@@ -407,7 +422,7 @@ class FollowedLns(LnsProcess):
         settings: Sections,
         take: Callable[[Event], None],
         tasks: asyncio.TaskGroup,
-        starting: asyncio.Semaphore,
+        starts: Starts,
         stalled: Callable[[int], None],
         relays: tuple[()] | tuple[Relay, Relay] = (),
         *,
@@ -417,7 +432,7 @@ class FollowedLns(LnsProcess):
         super().__init__(folder, settings, [], starter=starter)
         self._take = take
         self._tasks = tasks
-        self._starting = starting
+        self._starts = starts
         self._relays = relays
         self._has_past = has_past
         self._stalled = stalled
@@ -464,8 +479,18 @@ class FollowedLns(LnsProcess):
         await self._run_it()
 
     async def _run_it(self) -> None:
-        async with self._starting:
-            await self.start()
+        starts = self._starts
+        async with starts.places:
+            self.limit_s = starts.limit_s
+            try:
+                await self.start()
+            except ProgramSilent as silent:
+                starts.limit_s = min(starts.limit_s, LNS_START_NEXT_S)
+                raise ServerDied(str(silent)) from silent
+            except ProgramDied as died:
+                if self.taken_says in self.tail():
+                    raise
+                raise ServerDied(str(died)) from died
         self._following.append(self._tasks.create_task(guard_program(self.pid, self._stalled)))
 
     def fill_disk(self) -> None:

@@ -20,7 +20,14 @@ from bench.capture.reading import Event, contents
 from bench.certificates import Authority, write_server_files
 from bench.clock import until
 from bench.host.fork_server import ForkServer
-from bench.host.lns_process import SQLITE, FollowedLns, Mosquitto, Valkey, source_folder
+from bench.host.lns_process import (
+    SQLITE,
+    FollowedLns,
+    Mosquitto,
+    Starts,
+    Valkey,
+    source_folder,
+)
 from bench.host.program import (
     LOOPBACK,
     HostGuard,
@@ -46,7 +53,6 @@ from lns.lorawan.region import Region
 from lns.server.access import server_context
 from lns.store.redis_wire import redis_server
 
-STARTING_MAX = 2
 STORE_FILE = f"{SQLITE}store.sqlite"
 AT_ONCE = 80
 SERVER_IMPORTS = ("lns.__main__",)
@@ -111,7 +117,7 @@ class ProcessBench:
         self._owners: dict[Eui, Case] = {}
         self._cases: set[Case] = set()
         self._folders = 0
-        self._starting = asyncio.Semaphore(STARTING_MAX)
+        self._starts = Starts()
         self._made = 0
         self._stalled_us = 0
         self._guarding: list[asyncio.Task[None]] = []
@@ -289,7 +295,7 @@ class ProcessBench:
             settings["tls"] = dict(self.trust.settings)
         return FollowedLns(
             subfolder(self.folder, name), settings, take or self._said, self._work,
-            self._starting, self._stalled, relays, has_past=has_past,
+            self._starts, self._stalled, relays, has_past=has_past,
             starter=self._servers,
         )  # fmt: skip
 

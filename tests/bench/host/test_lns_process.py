@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import signal
 import socket
 import stat
@@ -14,7 +15,15 @@ from redis import Redis
 from redis.exceptions import AuthenticationError, OutOfMemoryError
 
 from bench.host import lns_process
-from bench.host.lns_process import LnsProcess, Valkey, valkey_program
+from bench.host.lns_process import (
+    SQLITE,
+    FollowedLns,
+    LnsProcess,
+    ServerDied,
+    Starts,
+    Valkey,
+    valkey_program,
+)
 from bench.host.program import ProgramDied, ProgramMissing
 from bench.station import LinkClosed
 from bench.station.web_socket import discover
@@ -51,6 +60,31 @@ async def configured(links: StationLinks, uri: str) -> str:
         link = await links.connect(uri, WEST)
         await link.send(version_text("2.0.6(linux/virtual)"))
         return await link.receive()
+
+
+BROKEN_SERVERS = {
+    "says nothing": ("echo begun >&2; exec sleep 60", "is not ready after 0.5 s", 0.25),
+    "ends": ("echo no such thing >&2; exit 3", "no such thing", 0.5),
+    "says anything": ("echo hello; exec sleep 60", "'hello' instead of where it listens", 0.5),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_SERVERS)
+@on_a_loop
+async def test_whoever_does_not_come_to_serve_is_at_fault_and_waited_for_once(
+    broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, why, next_s = BROKEN_SERVERS[broken]
+    monkeypatch.setenv(lns_process.COMMAND, f"sh -c {shlex.quote(script)}")
+    monkeypatch.setattr(lns_process, "LNS_START_NEXT_S", 0.25)
+    starts = Starts(limit_s=0.5)
+    settings = {"lns": {"id": "lns-a"}, "capture": {"path": "lns.jsonl"}}
+    settings["store"] = {"url": f"{SQLITE}store.sqlite"}
+    async with asyncio.TaskGroup() as tasks:
+        server = FollowedLns(tmp_path, settings, print, tasks, starts, print)
+        with pytest.raises(ServerDied, match=why):
+            await server.start_with([], [])
+    assert starts.limit_s == next_s
 
 
 @on_a_loop
