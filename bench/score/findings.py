@@ -219,9 +219,9 @@ _REASONS = f"""slice(sort_array(collect_list(struct(phase, place, n, text, owner
     FILTER (WHERE result = %s)), 1, {_REASONS_MAX})"""
 _VERDICTS = f"""
 -- One row per case. FAIL beats ERROR beats INCONCLUSIVE beats PASS. The scenario's own ERROR (the
--- bench broke) stays, and a case that expects nothing proves nothing: it is an ERROR of the bench,
--- as one is that began and is not whole. A case that proved nothing and was played again does not
--- count.
+-- bench broke) stays. A case that expects nothing and has nothing wrong proves nothing: it is an
+-- ERROR of the bench, as one is that began and is not whole. A case that proved nothing and was
+-- played again does not count.
 FROM case_begin |> SELECT run, case, scenario, file, group, title, strategy, confirmed,
      t_us AS first_us
 |> LEFT JOIN (SELECT run, case, end_us, attempt, repeated, broken, breaker, promises, missed
@@ -231,7 +231,8 @@ FROM case_begin |> SELECT run, case, scenario, file, group, title, strategy, con
 |> LEFT JOIN (SELECT run, case, {_REASONS % FAIL} AS failures, {_REASONS % INCONCLUSIVE} AS doubts
      FROM findings WHERE case IS NOT NULL GROUP BY run, case) USING (run, case)
 |> EXTEND CASE WHEN missed > 0 THEN NULL WHEN broken IS NOT NULL THEN broken
-     WHEN coalesce(promises, 0) = 0 THEN 'the scenario expects nothing' END AS error
+     WHEN coalesce(promises, 0) = 0 AND NOT coalesce(size(doubts) > 0, false)
+     THEN 'the scenario expects nothing' END AS error
 |> EXTEND CASE WHEN size(failures) > 0 THEN 'FAIL' WHEN error IS NOT NULL THEN 'ERROR'
      WHEN size(doubts) > 0 THEN 'INCONCLUSIVE' ELSE 'PASS' END AS verdict
 |> SELECT run, case, scenario, file, group, title, strategy, confirmed, verdict,

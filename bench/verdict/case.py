@@ -352,10 +352,10 @@ def judge(events: Sequence[Event]) -> Verdict:
         return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
     if evidence.error is not None:
         return Verdict(Result.ERROR, evidence.error_owner, (evidence.error,))
-    if not evidence.expects_anything:
-        return Verdict(Result.ERROR, "bench", ("the scenario expects nothing",))
     if doubts:
         return Verdict(Result.INCONCLUSIVE, doubts[0][0], tuple(reason for _, reason in doubts))
+    if not evidence.expects_anything:
+        return Verdict(Result.ERROR, "bench", ("the scenario expects nothing",))
     return Verdict(Result.PASS)
 
 

@@ -240,6 +240,7 @@ def _every_verdict() -> Case:
         "stalled_and_well": [*good("stalled_and_well"), stall(320, 900_000)],
         "stalled_and_nothing_due": [*without("stalled_and_nothing_due", 9, 10, 11),
                                     stall(320, 900_000)],
+        "stalled_and_broken": [*without("stalled_and_broken", 7, 9, 10, 11), stall(320, 900_000)],
         "missed": [*good("missed"), missed("missed", "air")],
         "missed_and_wrong": [*without("missed_and_wrong", 7), missed("missed_and_wrong", "device")],
         "missed_and_nothing_due": [*without("missed_and_nothing_due", 9, 10, 11),
@@ -390,6 +391,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "stalled_a_little": ("FAIL", "LNS"),
         "stalled_and_well": ("PASS", None),
         "stalled_and_nothing_due": ("ERROR", "bench"),
+        "stalled_and_broken": ("INCONCLUSIVE", "bench"),
         "missed": ("INCONCLUSIVE", "air"),
         "missed_and_wrong": ("INCONCLUSIVE", "device"),
         "missed_and_nothing_due": ("INCONCLUSIVE", "air"),
@@ -397,7 +399,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(scored.folders["verdicts"])
-    assert found["totals"] == {"PASS": 11, "FAIL": 22, "INCONCLUSIVE": 7, "ERROR": 3}
+    assert found["totals"] == {"PASS": 11, "FAIL": 22, "INCONCLUSIVE": 8, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
@@ -408,7 +410,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
     assert len(reasons["stalled"]) > 1
     owners = {row["owner"] for row in found["findings"] if row["case"] == "stalled"}
     assert owners == {"bench"}, "a slow machine is no failing network server"
-    assert found["host"] == {"stalls": 7, "worst_stall_us": 900_000}
+    assert found["host"] == {"stalls": 8, "worst_stall_us": 900_000}
     assert STALL_US_MAX == HOST_STALL_MAX_US
 
 

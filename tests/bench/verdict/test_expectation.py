@@ -487,6 +487,12 @@ def test_a_stall_changes_no_doubt_and_no_error() -> None:
     assert judge(good(stall(900_000), without=NOTHING_DUE)).result is Result.ERROR
 
 
+def test_what_is_wrong_before_anything_is_expected_proves_nothing_while_the_host_stalled() -> None:
+    verdict = judge(good(stall(900_000), without=(*NOTHING_DUE, "published")))
+    assert (verdict.result, verdict.owner) == (Result.INCONCLUSIVE, "bench")
+    assert verdict.reasons[:1] == ("host stalled 900 ms",)
+
+
 def told_status(message_id: str) -> Event:
     body = {"devEui": ALPHA, "messageId": message_id}
     return {"source": "upstream", "kind": "upstream.status", "body": body}
