@@ -275,8 +275,11 @@ class Program:
 
     def tail(self, lines: int = _TAIL_LINES) -> str:
         """The end of its log, for a person to read."""
-        text = self.log.read_text("utf-8", "replace") if self.log.exists() else ""
-        return "\n".join(text.splitlines()[-lines:]) or "(it said nothing)"
+        return "\n".join(self.said().splitlines()[-lines:]) or "(it said nothing)"
+
+    def said(self) -> str:
+        """All that is in its log."""
+        return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
 
     def _is(self, ready: Callable[[], bool]) -> bool:
         if not self.running:

@@ -385,6 +385,10 @@ class Servers(Protocol):
         """ServerDied where one has ended and nobody asked it to."""
         return None
 
+    def logs(self) -> Sequence[str]:
+        """What each that is a program has logged so far."""
+        return ()
+
     async def end(self) -> None:
         """End what is this case's own."""
         return None

@@ -138,7 +138,7 @@ class Log:
             try:
                 yield
             finally:
-                self._look_for_keys(lines)
+                self.look_for_keys(lines)
                 self._look_for_doors(lines)
         # A folder of the case has another name in each run.
         self._compare([_FOLDER.sub("", line) for line in lines])
@@ -204,7 +204,8 @@ class Log:
         for line in sorted(Counter(self.setup.cups_says) - told):
             self.setup.case.find(check.wrong("line of CUPS", line, None))
 
-    def _look_for_keys(self, lines: Sequence[str]) -> None:
+    def look_for_keys(self, lines: Sequence[str]) -> None:
+        """Whether there is a key of a device of the case in what was logged, whoever logs it."""
         if not lines:
             return
         said = "\n".join(lines).lower()

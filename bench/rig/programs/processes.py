@@ -4,7 +4,7 @@ The network server is a program of its own, between a real broker and a real Red
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from bench.capture.reading import Event
 from bench.clock import until
@@ -268,6 +268,10 @@ class ProcessServers(Servers):
         for server in self._servers.values():
             if server.program is not None and server.program.died is not None:
                 raise ServerDied(str(server.program.died)) from server.program.died
+
+    def logs(self) -> Sequence[str]:
+        programs = [server.program for server in self._servers.values()]
+        return [program.said() for program in programs if program is not None]
 
     async def end(self) -> None:
         try:

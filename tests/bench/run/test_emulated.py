@@ -1,5 +1,8 @@
 """The emulated rig as people use it: pytest in a process of its own, real wires and programs."""
 
+import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -282,6 +285,16 @@ def test_a_store_that_is_there_serves_one_run_after_another_and_is_nobodys_to_re
             assert "the-secret" not in (ran.runs[0] / "manifest.json").read_text()
     finally:
         stop_now(store)
+
+
+def test_a_program_that_logs_keys_fails(tmp_path: Path) -> None:
+    tells = 'cat "$(dirname "$0")/devices.toml" >&2; exec "$PYTHON" -m lns "$0"'
+    server = shlex.join(["sh", "-c", tells])
+    ran = emulated_in(tmp_path, PASSES, LORABENCH_SERVER=server, PYTHON=sys.executable)
+    assert ran.verdicts == {"here/passes": "FAIL"}
+    reasons = [reason for end in ran.ends for reason in end["reasons"]]
+    assert "what is logged: keys of 70B3D57ED0000101: expected none, observed one" in reasons
+    assert not re.search("[0-9a-fA-F]{32}", ran.output)
 
 
 def test_a_url_that_names_no_store_is_refused(tmp_path: Path) -> None:
