@@ -15,11 +15,12 @@ from sqlite3 import Connection
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_by
 from bench.rig.in_memory.outbox_file import ill_kept
-from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2
-from lns.dedup.session import Counter, Lived, Session, Standing, standing
+from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2, Seen, State
+from lns.dedup.session import Counter, Lived, Session, Standing, begun_again, gone_on, standing
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.inbox_store import (
     EVICTED,
@@ -58,19 +59,21 @@ class MemoryTwin:
     There nothing expires by itself either.
     """
 
-    def __init__(self, found: Callable[[str], None], number_in: Callable[[bytes], int]) -> None:
+    def __init__(
+        self, found: Callable[[str], None], ask: Callable[[Sequence[Sequence[Any]]], Sequence[Any]]
+    ) -> None:
         self.found = found
-        self._number_in = number_in
+        self._ask = ask
         self.dev_nonces: defaultdict[Eui, dict[int, str]] = defaultdict(dict)
         """Which server has used which."""
-        self._acts: dict[Asked, Act] = {}
+        self._acts: dict[Asked, tuple[Bid, Act]] = {}
         self._now_us = 0
         self.empty()
 
     def empty(self) -> None:
         """Know nothing any more."""
         self.dev_nonces.clear()
-        self._claims = MemoryClaims(lambda: self._now_us)
+        self._claims = _TwinState(lambda: self._now_us)
         self._store = MemoryStore()
         self._inboxes: defaultdict[bytes, _InboxTwin] = defaultdict(_InboxTwin)
         self._said: defaultdict[Asked, list[object]] = defaultdict(list)
@@ -83,9 +86,9 @@ class MemoryTwin:
         """All that would some day."""
         self._now_us += STATE_US
 
-    def asks(self, asked: Iterable[str], act: Act) -> None:
+    def asks(self, asked: Iterable[str], bid: Bid, act: Act) -> None:
         """A server is about to have a script run."""
-        self._acts[_octets(asked)] = act
+        self._acts[_octets(asked)] = bid, act
 
     def answered(self, asked: Iterable[str], said: object) -> None:
         """It was told what came of that, which may have run more than once."""
@@ -97,8 +100,12 @@ class MemoryTwin:
     def ran(self, lns: str, words: Words, reply: Any) -> None:
         """Redis has done what it was asked for."""
         keys, values = run_by(words)
-        if (act := self._acts.get((*values[:1], *keys))) is not None:
+        if (known := self._acts.get((*values[:1], *keys))) is not None:
+            bid, act = known
             self._said[values[0], *keys].append(at_once(act(self._claims)))
+            written = self._claims.written(bid)
+            for (asked_so, kept), seen in zip(written.items(), self._ask([*written]), strict=True):
+                self._compare(b" ".join(asked_so[1:]), kept, seen)
         match (keys or words[1:2] or words)[0].rpartition(b":")[2], words[0]:
             case b"join_nonce", _:
                 asked = self._store.next_join_nonce(Eui(keys[0].decode()), int(values[0]))
@@ -119,7 +126,7 @@ class MemoryTwin:
                 inbox.confirm(keys, values)
                 for order in keys[4:7]:
                     due = len(inbox.tables[order.split(b":")[-2]])
-                    self._compare(order, due, self._number_in(order))
+                    self._compare(order, due, *self._ask([(b"ZCARD", order)]))
 
     def look_at_the_end(self, keys: Iterable[Key]) -> None:
         """What each inbox holds."""
@@ -161,6 +168,49 @@ class MemoryTwin:
     def _compare(self, key: bytes, due: object, seen: object) -> None:
         if seen != due:
             self.found(f"{key.decode()}: expected {due}, observed {seen}")
+
+
+class _TwinState(MemoryClaims):
+    """Claims in memory, and how they would stand in a Redis (`lns.store.redis_claims`)."""
+
+    def written(self, bid: Bid) -> dict[tuple[bytes, ...], object]:
+        """What is due where a Redis is asked so about a bid: its session, frame and elders."""
+        session = bid.dev_eui, bid.dev_addr
+        (claim, f_cnt_downs, frame, *elders), _ = asked_by(bid)
+        seen, state = self._seen((session, bid.f_cnt, bid.mic)), self._state(session)
+        due: dict[tuple[str, ...], object] = {
+            ("HGET", f_cnt_downs, bid.dev_addr): _octets_of(self._f_cnt_down.get(session)),
+            ("GET", frame): None if seen is None else _octets_of(_frame(seen)),
+        }
+        for key, dev_addr in zip((claim, *elders), (bid.dev_addr, *bid.elders), strict=True):
+            is_over = (bid.dev_eui, dev_addr) in self._over
+            due["HGET", key, "over"] = b"1" if is_over else None
+        if state is not None and session not in self._over:
+            facts = _facts(state)
+            due["HMGET", claim, *facts] = [_octets_of(fact) for fact in facts.values()]
+        return {_octets(words): one for words, one in due.items()}
+
+
+def _facts(state: State) -> dict[str, object]:
+    counter, named = state.counter, sorted(state.named.items())
+    return {
+        "f_cnt_up": -1 if counter.f_cnt_up is None else counter.f_cnt_up,
+        "owner": state.owner or "",
+        "life": counter.life,
+        "lives": counter.lives,
+        "former": " ".join(f"{life}:{far}" for life, far in counter.former.items()),
+        "mic": counter.mic or "",
+        **{f"named:{life}": f"{f_cnt} {mic}" for life, (f_cnt, mic) in named},
+    }
+
+
+def _frame(seen: Seen) -> str:
+    marks = "x" * seen.lived.odd + "-" * seen.given_back
+    return f"{seen.lived.life}{marks} {seen.owner or ''}"
+
+
+def _octets_of(fact: object) -> bytes | None:
+    return None if fact is None else str(fact).encode()
 
 
 def _dev_eui(key: bytes) -> Eui:
@@ -241,67 +291,85 @@ class TwinClaims:
 
     async def release(self, bid: Bid, claim: Claim) -> None:
         (of_session, _, of_frame, *_), _ = asked_by(bid)
-        self._twin.asks((bid.lns, of_session, of_frame), lambda claims: claims.release(bid, claim))
+        asked = bid.lns, of_session, of_frame
+        self._twin.asks(asked, bid, lambda claims: claims.release(bid, claim))
         await self._claims.release(bid, claim)
 
     async def _alike(self, bid: Bid, keys: Sequence[str], act: Act, asked: Awaitable[T]) -> T:
-        self._twin.asks((bid.lns, *keys), act)
+        self._twin.asks((bid.lns, *keys), bid, act)
         said = await asked
         self._twin.answered((bid.lns, *keys), said)
         return said
 
 
-_COUNTERS = (0, 0, 1, 1, 2, 5, 6, 7, 500, 501, 502, 16_885, 16_886, 40_000)
+_COUNTERS = (0, 1, 2, 5, 6, 7, 500, 501, 502, 16_385, 16_386, 16_885, 16_886, 40_000)
 _LNS = ("lns-x", "lns-y", "lns-z")
 
 
 class Bidding:
-    """Claims of one session by three servers, each of which knows what it was told last or not.
+    """Claims of three sessions by three servers, each of which knows what it was told last or not.
 
-    A frame comes once more at another one, is given back, or begins a life at any of them.
+    A frame comes once more at another one, is given back, begins a life at any of them, or brings
+    the other sessions to an end; a server hears lives of which nobody else knows. Each bidding has
+    few counters, and habits of its own.
     """
 
-    def __init__(self, claims: Claims, dev_eui: Eui, dev_addr: DevAddr, dice: Random) -> None:
+    def __init__(self, claims: Claims, dev_eui: Eui, dev_addrs: Sequence[DevAddr], dice: Random):
         self._claims, self._dice = claims, dice
-        self._dev_eui, self._dev_addr = dev_eui, dev_addr
-        self._known: dict[str, tuple[Counter, str | None]] = {}
-        self._granted: dict[str, tuple[Bid, Claim]] = {}
+        self._dev_eui, self._dev_addrs = dev_eui, dev_addrs
+        self._counters = dice.sample(_COUNTERS, dice.randint(2, 6))
+        self._begins, self._gives_back, self._ends = dice.random(), dice.random() / 2, dice.random()
+        self._known: dict[tuple[str, DevAddr], tuple[Counter, str | None]] = {}
+        self._lived: dict[tuple[str, DevAddr, int, Mic], Lived | None] = {}
+        self._granted: list[tuple[Bid, Claim]] = []
 
     async def go_on(self) -> None:
         """One more claim, counter for a downlink, or frame that is given back."""
-        lns, what = self._dice.choice(_LNS), self._dice.randrange(10)
-        bid = self._bid(lns)
-        if what == 0:
+        dice = self._dice
+        if self._granted and dice.random() < self._gives_back:
+            last = len(self._granted) - 1
+            return await self._claims.release(*self._granted.pop(max(0, last - dice.randrange(2))))
+        bid = self._bid(dice.choice(_LNS), dice.choices(self._dev_addrs, (9, 1, 1))[0])
+        if dice.randrange(10) == 0:
             await self._claims.take_f_cnt_down(bid)
-        elif what <= 2 and lns in self._granted:
-            await self._claims.release(*self._granted.pop(lns))
-        else:
-            claim = await self._claims.claim(bid)
-            if claim.level2 is Level2.OWNER:
-                self._granted[lns] = bid, claim
-            if self._dice.randrange(4) and not claim.outdated:
-                self._known[lns] = claim.counter, claim.owner
+            return
+        claim = await self._claims.claim(bid)
+        if claim.level2 is Level2.OWNER:
+            self._granted.append((bid, claim))
+        if dice.randrange(4) and not claim.outdated:
+            self._known[bid.lns, bid.dev_addr] = claim.counter, claim.owner
+            self._lived[bid.lns, bid.dev_addr, bid.f_cnt, bid.mic] = claim.lived
 
-    def _bid(self, lns: str) -> Bid:
-        dice, f_cnt = self._dice, self._dice.choice(_COUNTERS)
-        known, owner = self._known.get(lns, (Counter(), None))
+    def _bid(self, lns: str, dev_addr: DevAddr) -> Bid:
+        dice, f_cnt = self._dice, self._dice.choice(self._counters)
+        mic = Mic(dice.choice(("AAAAAAAA", "BBBBBBBB")))
+        known, owner = self._known.get((lns, dev_addr), (Counter(), None))
+        if dice.randrange(8) == 0:
+            alone = sorted(dice.sample(_COUNTERS, dice.randint(1, 12)), reverse=True)
+            for its in (*alone, dice.choice(_COUNTERS)):
+                is_ahead = standing(known, its) in (Standing.NEWER, Standing.TOO_FAR)
+                known = (gone_on if is_ahead else begun_again)(known, its, mic)
+            known, owner = replace(known, mic=dice.choice((mic, None))), lns
+        frame = lns, dev_addr, f_cnt, mic
+        is_first = frame not in self._lived or dice.randrange(3) > 0
+        others = [other for other in self._dev_addrs if other != dev_addr]
         return Bid(
             lns=lns,
             dev_eui=self._dev_eui,
-            dev_addr=self._dev_addr,
+            dev_addr=dev_addr,
             f_cnt=f_cnt,
-            mic=Mic(dice.choice(("AAAAAAAA", "BBBBBBBB"))),
+            mic=mic,
             known=known,
             known_owner=owner,
-            first_message=f_cnt <= 1 and dice.randrange(4) > 0,
+            first_message=dice.random() < self._begins,
             too_far=standing(known, f_cnt) is Standing.TOO_FAR,
-            is_first=(is_first := dice.randrange(3) > 0),
+            is_first=is_first,
             repeats=not is_first and dice.randrange(2) > 0,
-            lived=None if is_first else Lived(known.life, odd=dice.randrange(2) > 0),
+            lived=None if is_first else self._lived[frame],
             f_cnt_down=dice.randrange(9),
             takes_f_cnt_down=dice.randrange(2) > 0,
             f_cnt_down_missed=dice.randrange(5),
-            elders=() if dice.randrange(8) else (DevAddr("FD000000"),),
+            elders=tuple(others) if dice.random() < self._ends / 9 else (),
         )
 
 

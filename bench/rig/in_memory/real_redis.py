@@ -63,7 +63,7 @@ from lns.store.redis_wire import redis_server
 from lns.uplink.registry import EndDevice
 
 _FIRST_PORT = 6379
-_SESSIONS, _BIDS = 16, 24
+_BIDDINGS, _BIDS = 60, 24
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
 _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -190,10 +190,17 @@ def exchange(asked: bytes, number: int) -> tuple[bytes, list[Any]]:
 
 
 def _ask(*words: str | bytes) -> Any:
-    parts = [word.encode() if isinstance(word, str) else word for word in words]
-    said = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
-    [reply] = exchange(b"*%d\r\n%b" % (len(parts), said), 1)[1]
+    [reply] = _ask_all([words])
     return reply
+
+
+def _ask_all(requests: Sequence[Sequence[str | bytes]]) -> Sequence[Any]:
+    said = b""
+    for words in requests:
+        parts = [word.encode() if isinstance(word, str) else word for word in words]
+        said += b"*%d\r\n" % len(parts)
+        said += b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+    return exchange(said, len(requests))[1]
 
 
 class _Relay(asyncio.Protocol):
@@ -265,7 +272,7 @@ class RealRedis:
         self._relays: set[_Relay] = set()
         self._taken: Counter[str] = Counter()
         self._insistence = Insistence()
-        self._twin = MemoryTwin(found, lambda order: _ask("ZCARD", order))
+        self._twin = MemoryTwin(found, _ask_all)
         self.empty()
 
     def empty(self) -> None:
@@ -422,9 +429,12 @@ class RealRedis:
     async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
         """Let servers that nobody runs claim frames of sessions that a device never had."""
         async with self._claims_of_nobody() as claims:
-            for number in range(_SESSIONS):
-                bidding = Bidding(claims, dev_eui, dev_addr(f"FE{number:06X}"), dice)
+            for number in range(_BIDDINGS):
+                dev_addrs = [dev_addr(f"FE{number:04X}{one:02X}") for one in range(3)]
+                bidding = Bidding(claims, dev_eui, dev_addrs, dice)
                 for _ in range(_BIDS):
+                    if dice.randrange(_BIDS) == 0:
+                        self.disturb("let expire")
                     await bidding.go_on()
 
     @asynccontextmanager
