@@ -4,7 +4,6 @@ What two stores work out in two languages must agree: whose a frame is, how far 
 which counter it is answered with, which sessions are kept, and what an inbox remembers.
 """
 
-import collections
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_b
 from bench.rig.in_memory.outbox_file import ill_kept
 from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2, Seen, State
 from lns.dedup.session import Counter, Lived, Session, Standing, begun_again, gone_on, standing
+from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.inbox_store import (
     EVICTED,
@@ -78,9 +78,11 @@ class MemoryTwin:
         self._inboxes: defaultdict[bytes, _InboxTwin] = defaultdict(_InboxTwin)
         self._said: defaultdict[Asked, list[object]] = defaultdict(list)
         self._kept: dict[bytes, bytes] = {}
+        # Of a server and a device: what it read or wrote last, all of that, and what it knows of,
+        # which is what it handed out or wrote last.
         self._told: defaultdict[tuple[str, bytes], list[bytes]] = defaultdict(list)
-        self._outdated: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(set)
-        self._joined: collections.Counter[tuple[str, bytes]] = collections.Counter()
+        self._ever: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(lambda: {b""})
+        self._knows: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(lambda: {b""})
 
     def expire(self) -> None:
         """All that would some day."""
@@ -114,13 +116,13 @@ class MemoryTwin:
                 self._joins(lns, keys, values, reply)
             case b"sessions", b"EVAL" | b"EVALSHA":
                 self._keeps(lns, keys[0], values[0], values[1], reply or values[1])
-                self._outdated[lns, keys[0]] |= {b"", *self._told[lns, keys[0]]}
-                self._told[lns, keys[0]] = [values[1], reply or values[1]]
+                self._knows[lns, keys[0]] = {values[1]}
             case b"sessions", b"SET":
                 self._kept[words[1]] = words[2]
                 self._claims.forget(_dev_eui(words[1]))
             case b"sessions", b"GET":
                 self._told[lns, words[1]].append(reply or b"")
+                self._ever[lns, words[1]].add(reply or b"")
             case b"numbers", b"EVAL" | b"EVALSHA" if is_confirmation(words):
                 inbox = self._inboxes[keys[0].removesuffix(b"numbers")]
                 inbox.confirm(keys, values)
@@ -137,13 +139,23 @@ class MemoryTwin:
                 seen.pop(POSITION.encode(), None)
                 self._compare(inbox + name, due, seen)
 
-    def heard_of_join(self, lns: str, dev_eui: Eui) -> None:
-        """A server was told that its join is kept: it knows of nothing older any more."""
+    def begins(self, lns: str) -> None:
+        """A server has begun, and has handed out nothing yet."""
+        for of in [of for of in self._knows if of[0] == lns]:
+            del self._knows[of]
+
+    def handed_out(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """A server has told what it keeps of a device: what it read or wrote last."""
         of = lns, sessions_of(dev_eui).encode()
-        number = self._joined[of]
-        self._outdated[of] |= {b"", *self._told[of][:number]}
-        del self._told[of][:number]
-        self._joined[of] = 0
+        told = self._told[of] or [b""]
+        self._knows[of] = {text for text in told if _decode(text or b"[]") == sessions}
+        if not self._knows[of]:
+            self._compare(of[1], _told(told[-1]), _told(msgspec.json.encode(sessions)))
+
+    def heard_of_join(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """A server was told that its join is kept: it knows of nothing older any more."""
+        written = tuple(session.snapshot() for session in sessions)
+        self._knows[lns, sessions_of(dev_eui).encode()] = {msgspec.json.encode(written)}
 
     def _joins(self, lns: str, keys: Words, values: Words, reply: Any) -> None:
         dev_nonce, _, known, written = values
@@ -151,19 +163,20 @@ class MemoryTwin:
         self._compare(keys[0], user == lns, reply != 0)
         if reply:
             self._claims.begin(_dev_eui(keys[0]), _decode(written)[0].dev_addr)
+            before = self._told[lns, keys[1]]
             self._keeps(lns, keys[1], known, written, reply)
-            told = self._told[lns, keys[1]]
-            self._joined[lns, keys[1]] = len(told)
-            told += [written, reply]  # it may not have heard of it
+            self._told[lns, keys[1]] += before  # it may not have heard of it
+            self._knows[lns, keys[1]].add(written)
 
     def _keeps(self, lns: str, key: bytes, known: bytes, written: bytes, kept: bytes) -> None:
-        there = self._kept.get(key, known)
-        told, outdated = self._told[lns, key], self._outdated[lns, key]
-        if known in outdated and known not in told and written not in told:
+        of, there = (lns, key), self._kept.get(key, known)
+        if known in self._ever[of] - self._knows[of] and written not in self._told[of]:
             self._compare(key, f"{lns} to know what it wrote last", known)
         due = written if there in (known, written) else _merged(there, known, written)
         self._compare(key, _told(due), _told(kept))
         self._kept[key] = kept
+        self._told[of] = [written, kept]
+        self._ever[of] |= {written, kept}
 
     def _compare(self, key: bytes, due: object, seen: object) -> None:
         if seen != due:
@@ -231,7 +244,7 @@ def _told(text: bytes) -> list[tuple[object, ...]]:
     """What is merged of sessions; the rest is that of whoever has come farther."""
     return [
         (s.dev_addr, s.keys, s.counter, s.owner, s.f_cnt_down, s.resubmissions)
-        for s in _decode(text)
+        for s in _decode(text or b"[]")
     ]
 
 
@@ -240,9 +253,16 @@ class TwinStore:
 
     def __init__(self, twin: MemoryTwin, store: RedisStore, lns: str) -> None:
         self._twin, self._store, self._lns = twin, store, lns
-        self.sessions, self.keep_sessions = store.sessions, store.keep_sessions
-        self.preset, self.devices_with = store.preset, store.devices_with
-        self.dev_nonces, self.next_join_nonce = store.dev_nonces, store.next_join_nonce
+        self.keep_sessions, self.preset = store.keep_sessions, store.preset
+        self.devices_with, self.dev_nonces = store.devices_with, store.dev_nonces
+        self.forget = store.forget
+        self.next_join_nonce = store.next_join_nonce
+        twin.begins(lns)
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        sessions = self._store.sessions(dev_eui)
+        self._twin.handed_out(self._lns, dev_eui, sessions)
+        return sessions
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         before = self.dev_nonces(dev_eui)
@@ -251,7 +271,7 @@ class TwinStore:
             kept = await self._store.keep_join(dev_eui, dev_nonce, sessions)
             due = before | {dev_nonce}
             if kept:
-                self._twin.heard_of_join(self._lns, dev_eui)
+                self._twin.heard_of_join(self._lns, dev_eui, sessions)
             if kept and dev_nonce in before:
                 self._twin.found(f"{dev_eui}: expected DevNonce {dev_nonce} used")
         finally:
@@ -371,6 +391,52 @@ class Bidding:
             f_cnt_down_missed=dice.randrange(5),
             elders=tuple(others) if dice.random() < self._ends / 9 else (),
         )
+
+
+class Keeping:
+    """Sessions of one device, which three servers keep side by side, each as far as it has heard.
+
+    A server reads what others kept or does not, hears more in a session, lets one go or opens one;
+    sessions share their DevAddr or a key.
+    """
+
+    def __init__(self, stores: Mapping[str, TwinStore], dev_eui: Eui, dice: Random) -> None:
+        self._stores, self.dev_eui, self._dice = stores, dev_eui, dice
+        self._held: dict[str, tuple[Session, ...]] = {}
+        self._dev_nonces = 0
+
+    async def go_on(self) -> None:
+        """One of the servers reads, or writes what it has heard."""
+        dice, dev_eui = self._dice, self.dev_eui
+        lns = dice.choice(sorted(self._stores))
+        store, held = self._stores[lns], self._held.get(lns, ())
+        if (what := dice.randrange(5)) == 0:
+            await store.refresh(dev_eui)
+            held = store.sessions(dev_eui)
+        elif what == 1 or not held:
+            self._dev_nonces += dice.randrange(2)  # or another server has used it
+            opened = self._opened()
+            more = opened, *(one for one in held if one.keys != opened.keys)
+            held = more if await store.keep_join(dev_eui, self._dev_nonces, more) else held
+        else:
+            heard = dice.choice(held)
+            self._hear(heard)
+            held = tuple(one for one in held if one is heard or dice.randrange(4))
+            await store.keep_sessions(dev_eui, held)
+        self._held[lns] = held
+
+    def _opened(self) -> Session:
+        key, other = (self._dice.choice((b"\x01", b"\x02")) * 16 for _ in range(2))
+        dev_addr = DevAddr(self._dice.choice(("FC000001", "FC000002")))
+        return Session(dev_eui=self.dev_eui, dev_addr=dev_addr, keys=SessionKeys(key, other))
+
+    def _hear(self, session: Session) -> None:
+        dice, f_cnt = self._dice, self._dice.choice(_COUNTERS[:9])
+        if session.standing(f_cnt) is not Standing.EQUAL:
+            session.advance(f_cnt, Mic("AAAAAAAA"), dice.choice(_LNS))
+        for _ in range(dice.randrange(3)):
+            session.take_f_cnt_down()
+            session.resubmissions = {f_cnt: session.resubmissions.get(f_cnt, 0) + 1}
 
 
 class _InboxTwin:

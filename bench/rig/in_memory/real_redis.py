@@ -48,22 +48,22 @@ from bench.inspection.redis_use import (
     reserved,
 )
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.memory_twin import Bidding, MemoryTwin, TwinClaims, TwinStore
+from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
 from lns.config import Config, LnsFile
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
-from lns.lorawan.identifiers import Eui, dev_addr
+from lns.lorawan.identifiers import Eui, dev_addr, eui
 from lns.startup import prepare
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.redis import RedisStore, dev_nonces_of, sessions_of
+from lns.store.redis import RedisStore, dev_nonces_of, keys_of, sessions_of
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from lns.uplink.registry import EndDevice
 
 _FIRST_PORT = 6379
-_BIDDINGS, _BIDS = 60, 24
+_BIDDINGS, _KEEPINGS, _STEPS = 60, 12, 24
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
 _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -427,15 +427,34 @@ class RealRedis:
             await claims.claim(bid)
 
     async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
-        """Let servers that nobody runs claim frames of sessions that a device never had."""
+        """Let servers that nobody runs claim frames of sessions that a device never had.
+
+        And keep sessions of another device, side by side.
+        """
+        await self._keep_at_random(dice)
         async with self._claims_of_nobody() as claims:
             for number in range(_BIDDINGS):
                 dev_addrs = [dev_addr(f"FE{number:04X}{one:02X}") for one in range(3)]
                 bidding = Bidding(claims, dev_eui, dev_addrs, dice)
-                for _ in range(_BIDS):
-                    if dice.randrange(_BIDS) == 0:
+                for _ in range(_STEPS):
+                    if dice.randrange(_STEPS) == 0:
                         self.disturb("let expire")
                     await bidding.go_on()
+
+    async def _keep_at_random(self, dice: Random) -> None:
+        async with AsyncExitStack() as stack:
+            stores = {}
+            for lns in ("lns-x", "lns-y", "lns-z"):
+                server = redis_server(await self._url(lns, _Whole()))
+                store = await stack.enter_async_context(RedisStore(server, lns, ()))
+                stores[lns] = TwinStore(self._twin, store, lns)
+            for number in range(_KEEPINGS):
+                keeping = Keeping(stores, eui(f"FE{number:014X}"), dice)
+                for _ in range(_STEPS):
+                    await keeping.go_on()
+                await stores["lns-x"].forget(keeping.dev_eui)
+                if left := set(_ask("KEYS", keys_of(keeping.dev_eui))):
+                    self._found(f"{keeping.dev_eui}: expected nothing is left, observed {left}")
 
     @asynccontextmanager
     async def _claims_of_nobody(self) -> AsyncIterator[TwinClaims]:
