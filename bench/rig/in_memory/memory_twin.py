@@ -401,16 +401,18 @@ class Keeping:
     """
 
     def __init__(self, stores: Mapping[str, TwinStore], dev_eui: Eui, dice: Random) -> None:
-        self._stores, self.dev_eui, self._dice = stores, dev_eui, dice
+        self._stores, self._dev_eui, self._dice = stores, dev_eui, dice
         self._held: dict[str, tuple[Session, ...]] = {}
         self._dev_nonces = 0
 
     async def go_on(self) -> None:
         """One of the servers reads, or writes what it has heard."""
-        dice, dev_eui = self._dice, self.dev_eui
+        dice, dev_eui = self._dice, self._dev_eui
         lns = dice.choice(sorted(self._stores))
         store, held = self._stores[lns], self._held.get(lns, ())
-        if (what := dice.randrange(5)) == 0:
+        if (what := dice.randrange(6)) == 5:
+            await store.next_join_nonce(dev_eui, dice.randrange(9))
+        elif what == 0:
             await store.refresh(dev_eui)
             held = store.sessions(dev_eui)
         elif what == 1 or not held:
@@ -428,7 +430,7 @@ class Keeping:
     def _opened(self) -> Session:
         key, other = (self._dice.choice((b"\x01", b"\x02")) * 16 for _ in range(2))
         dev_addr = DevAddr(self._dice.choice(("FC000001", "FC000002")))
-        return Session(dev_eui=self.dev_eui, dev_addr=dev_addr, keys=SessionKeys(key, other))
+        return Session(dev_eui=self._dev_eui, dev_addr=dev_addr, keys=SessionKeys(key, other))
 
     def _hear(self, session: Session) -> None:
         dice, f_cnt = self._dice, self._dice.choice(_COUNTERS[:9])
@@ -522,10 +524,14 @@ class TwinInbox(SqliteInboxStore):
         return seen
 
     async def transact(self, wanted: Sequence[Sequence[Place]], work: Work[T]) -> T:
-        with self._twin.attempt():
-            return await super().transact(
-                wanted, lambda batch: work(_Both(batch, self._twin, self._found))
-            )
+        try:
+            with self._twin.attempt():
+                return await super().transact(
+                    wanted, lambda batch: work(_Both(batch, self._twin, self._found))
+                )
+        finally:
+            if self._counts != (due := {t: len(marks) for t, marks in self._twin.marks.items()}):
+                self._found(f"the inbox: expected {due} in mind, observed {self._counts}")
 
 
 class _Both:
