@@ -255,7 +255,6 @@ class TwinStore:
         self._twin, self._store, self._lns = twin, store, lns
         self.keep_sessions, self.preset = store.keep_sessions, store.preset
         self.devices_with, self.dev_nonces = store.devices_with, store.dev_nonces
-        self.forget = store.forget
         self.next_join_nonce = store.next_join_nonce
         twin.begins(lns)
 
@@ -277,6 +276,15 @@ class TwinStore:
         finally:
             self._look_at(dev_eui, due)
         return kept
+
+    async def forget(self, dev_eui: Eui) -> None:
+        """Let nothing be known of a device, and of others what was."""
+        due = {other: self.dev_nonces(other) for other in sorted(self._twin.dev_nonces)}
+        await self._store.forget(dev_eui)
+        self._twin.dev_nonces.pop(dev_eui, None)
+        seen = {other: self.dev_nonces(other) for other in due}
+        if seen != due | {dev_eui: frozenset()}:
+            self._twin.found(f"{dev_eui}: expected forgotten alone, observed {seen}")
 
     async def refresh(self, dev_eui: Eui) -> None:
         before, users = self.dev_nonces(dev_eui), self._twin.dev_nonces[dev_eui]
