@@ -350,13 +350,15 @@ class Bidding:
         self._known: dict[tuple[str, DevAddr], tuple[Counter, str | None]] = {}
         self._lived: dict[tuple[str, DevAddr, int, Mic], Lived | None] = {}
         self._granted: list[tuple[Bid, Claim]] = []
+        self._released: Bid | None = None
 
     async def go_on(self) -> None:
         """One more claim, counter for a downlink, or frame that is given back."""
         dice = self._dice
         if self._granted and dice.random() < self._gives_back:
             last = len(self._granted) - 1
-            return await self._claims.release(*self._granted.pop(max(0, last - dice.randrange(2))))
+            self._released, claim = self._granted.pop(max(0, last - dice.randrange(2)))
+            return await self._claims.release(self._released, claim)
         bid = self._bid(dice.choice(_LNS), dice.choices(self._dev_addrs, (9, 1, 1))[0])
         if dice.randrange(10) == 0:
             await self._claims.take_f_cnt_down(bid)
@@ -371,6 +373,8 @@ class Bidding:
     def _bid(self, lns: str, dev_addr: DevAddr) -> Bid:
         dice, f_cnt = self._dice, self._dice.choice(self._counters)
         mic = Mic(dice.choice(("AAAAAAAA", "BBBBBBBB")))
+        if self._released is not None and dice.randrange(3) == 0:
+            dev_addr, f_cnt, mic = self._released.dev_addr, self._released.f_cnt, self._released.mic
         known, owner = self._known.get((lns, dev_addr), (Counter(), None))
         if dice.randrange(8) == 0:
             alone = sorted(dice.sample(_COUNTERS, dice.randint(1, 12)), reverse=True)
@@ -441,7 +445,8 @@ class Keeping:
         return Session(dev_eui=self._dev_eui, dev_addr=dev_addr, keys=SessionKeys(key, other))
 
     def _hear(self, session: Session) -> None:
-        dice, f_cnt = self._dice, self._dice.choice(_COUNTERS[:9])
+        dice = self._dice
+        f_cnt = dice.choice(_COUNTERS[: dice.randint(1, 9)])
         if session.standing(f_cnt) is not Standing.EQUAL:
             session.advance(f_cnt, Mic("AAAAAAAA"), dice.choice(_LNS))
         for _ in range(dice.randrange(3)):

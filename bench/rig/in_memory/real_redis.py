@@ -10,8 +10,8 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from bench.host.lns_process import valkey_program
+from bench.host.lns_process import toml_text, valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
 from bench.inspection.kept import Kept
 from bench.inspection.redis_use import (
@@ -52,7 +52,7 @@ from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
-from lns.config import Config, LnsFile
+from lns.config import Config, ConfigError, LnsFile
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui, dev_addr, eui
@@ -117,6 +117,15 @@ def read(octets: bytes | bytearray, at: int = 0) -> tuple[Any, int] | None:
     if kind == b":":
         return int(said), after
     return (None if kind in b"$*" else bytes(kind + said)), after
+
+
+@contextmanager
+def told_without_folder(file: Path) -> Iterator[None]:
+    """ConfigError names a file, and not its folder, which has another name in each run."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
 
 
 def there_is_one() -> bool:
@@ -405,10 +414,13 @@ class RealRedis:
         url = await self._url(lns, wire)
         retention = {"retention_s": self._retention_us // 1_000_000}
         written = {"lns": {"id": lns}, "store": {"url": url}, "dedup": retention}
-        config = Config(Path("lns.toml"), LnsFile.model_validate(written), tuple(devices))
-        startup = prepare(config)
-        store = await stack.enter_async_context(startup.open_store())
-        claims = await stack.enter_async_context(startup.open_claims())
+        file = new_folder("lns") / "lns.toml"
+        stack.callback(rmtree, file.parent, ignore_errors=True)
+        file.write_text(toml_text(written), "utf-8")
+        with told_without_folder(file):
+            startup = prepare(Config(file, LnsFile.model_validate(written), tuple(devices)))
+            store = await stack.enter_async_context(startup.open_store())
+            claims = await stack.enter_async_context(startup.open_claims())
         assert isinstance(store, RedisStore) and isinstance(claims, RedisClaims)
         return TwinStore(self._twin, store, lns), TwinClaims(self._twin, claims)
 
