@@ -502,6 +502,21 @@ async def test_a_first_message_after_a_restart_counts_as_a_repeated_one(rig):
     rig.expect(first, due, owned="west", again="west", over="west")
 
 
+@pytest.mark.fault("lns", "restart")
+async def test_a_first_message_that_asks_for_nothing_uses_up_no_answer(rig):
+    """However often its server begins anew: it is a retry each time."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    first = await hear(rig, device, "west", f_cnt=0)
+    for _ in range(4):
+        await rig.restart_lns()
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(first, OWNED * 5, owned=("west",) * 5)
+
+
 # --- downlink counters ----------------------------------------------------------------------------
 
 

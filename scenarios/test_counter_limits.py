@@ -212,18 +212,20 @@ async def test_a_life_that_was_not_delivered_has_not_begun(rig):
 
 
 @pytest.mark.requires("slow application")
-async def test_a_first_message_that_nobody_has_begins_no_life(rig):
-    """Nothing was sent up in it: the next one that begins has its number."""
+@pytest.mark.parametrize("first", [0, 1])
+async def test_a_first_message_that_nobody_has_begins_no_life(rig, first):
+    """Nothing was sent up in it: the next one that begins has its number, and another name."""
     device = rig.provision("relaxed", f_cnt=500)
     before = await hear(rig, device, "west")
     rig.refuse_upstream()
     lost = await hear(rig, device, "west", f_cnt=0)
-    begun = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (1, 2)]
+    begun = [await hear(rig, device, "west", f_cnt=n, payload=b"new") for n in (first, 2)]
     rig.expect(lost, UNTAKEN, untaken="west")
     key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}"
     for frame, life in ((before, ""), (begun[0], ".1"), (begun[1], ".1")):
         rig.expect(frame, FIRST, first="west")
-        name = f"{key}{life}-{frame.f_cnt}"
+        own = "" if frame.f_cnt else f".{frame.phy[-4:].hex().upper()}"
+        name = f"{key}{life}-{frame.f_cnt}{own}"
         rig.expect_upstream(frame, through="west", removeDuplicatesKey=name)
 
 

@@ -127,7 +127,10 @@ async def test_a_redis_that_is_another_one_costs_no_answer(rig, what):
 
 @pytest.mark.requires("redis", "virtual time")
 async def test_whatever_servers_claim_a_redis_grants_it_as_the_rules_say(rig):
-    """Three of them, in any order; each knows what it was told last, or does not."""
+    """Three of them, in any order; each knows what it was told last, or does not.
+
+    They keep sessions side by side as well, and more of them than one round trip asks for.
+    """
     rig.keep_in_redis()
     rig.put_on("lns-b", "east")
     rig.only("west")

@@ -269,13 +269,17 @@ def _keep(rig, where):
             rig.keep_in_redis()
 
 
+@pytest.mark.parametrize("before", [1, 2])
 @ANYWHERE
-async def test_what_a_record_says_by_now_counts_from_the_next_start(rig, where):
-    """The device gets JoinNonces beyond those of another network, and repeats less than before."""
+async def test_what_a_record_says_by_now_counts_from_the_next_start(rig, where, before):
+    """The device gets JoinNonces beyond those of another network, and repeats less than before.
+
+    With its second frame it says that it repeats as it was asked to.
+    """
     _keep(rig, where)
     device = rig.provision("moved", activation="otaa", nb_trans=3)
     rig.only("west")
-    frames = [await device.join()] + [await device.send(confirmed=True) for _ in range(2)]
+    frames = [await device.join()] + [await device.send(confirmed=True) for _ in range(before)]
     await rig.change_record(device, join_nonce_min=1_000, nb_trans=2)
     frames += [await device.send(confirmed=True) for _ in range(3)]
     frames += [await device.join() for _ in range(2)]

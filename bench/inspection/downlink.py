@@ -27,7 +27,7 @@ from bench.virtual.lorawan.air_interface import (
     kind_of,
     read_data,
 )
-from bench.virtual.lorawan.commands import Cid, Command, from_network, link_adr
+from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network, link_adr
 from bench.virtual.lorawan.join_frames import (
     JoinAccept,
     JoinRequest,
@@ -42,6 +42,7 @@ F_CNT_GAP_MAX = 16_384
 KEEP_POWER = 15
 _MIC_AND_MHDR = 5
 _F_OPTS_MAX = 15
+_GRANTED = b"\x07"
 _ANSWERED = (Cid.LINK_CHECK, Cid.DEVICE_TIME)
 _GPS_STEP_US = 4_000  # 1/256 s, rounded
 _GPS_AGAIN_US = (1 << 32) * 1_000_000
@@ -82,6 +83,9 @@ class Session:
     """Whether its accept can have answered one join request only."""
     has_set_dwell: bool | None = False
     """Whether it has answered TxParamSetupReq; None: it may have begun again since."""
+    nb_trans: int | None = 1
+    """How often it is known to send each frame; None: it may have begun again since."""
+    nb_trans_asked: int = 0
     newest: int = -1
     f_cnt_up: int | None = None
     """The newest counter that its servers began with."""
@@ -92,8 +96,14 @@ class Session:
         """The device has sent a frame in it."""
         self.is_used = True
         octets = frame.clear(self.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
-        if f_cnt <= 1 and f_cnt < self.newest and self.has_set_dwell:
-            self.has_set_dwell = None
+        if f_cnt <= 1 and f_cnt < self.newest:
+            self.nb_trans = None
+            self.has_set_dwell = None if self.has_set_dwell else self.has_set_dwell
+        granted = [command.told for command in from_device(octets) if command.cid is Cid.LINK_ADR]
+        if granted and f_cnt > self.newest and self.nb_trans_asked:
+            if granted[-1] == _GRANTED and self.nb_trans is not None:
+                self.nb_trans = self.nb_trans_asked
+            self.nb_trans_asked = 0
         self.has_set_dwell = Cid.TX_PARAM_SETUP in _requests(octets) or self.has_set_dwell
         self.newest = f_cnt
 
@@ -413,9 +423,26 @@ def _commands(
     answers = [command.cid in _ANSWERED for command in said]
     if answers != sorted(answers, reverse=True):
         yield check.wrong("FOpts", "what answers the device before what asks it", octets)
+    yield from _repetitions(said, answered, check)
     yield from _dwell(said, answered, network.plan, check)
     for command in said:
         yield from _command(command, answered, network, check)
+
+
+def _repetitions(said: Sequence[Command], answered: Answered, check: Scrutiny) -> Iterator[Found]:
+    """Whether a device that obeys is told how often to send, until it has granted that.
+
+    With the first answer to a frame, where FOpts have room for it.
+    """
+    session, frame = answered.session, answered.uplink.frame
+    assert session is not None and isinstance(frame, DataFrame)
+    size = sum(len(command.octets) for command in said if command.cid in _ANSWERED)
+    is_due = frame.adr and session.nb_trans != answered.device.nb_trans
+    is_due = is_due and answered.uplink.frame_id not in session.answered and size + 5 <= _F_OPTS_MAX
+    asked = [link_adr(command).nb_trans for command in said if command.cid is Cid.LINK_ADR]
+    if session.nb_trans is not None:
+        yield from check.same("LinkADRReq", int(is_due), len(asked))
+    session.nb_trans_asked = asked[-1] if asked else session.nb_trans_asked
 
 
 def _dwell(

@@ -205,7 +205,8 @@ class Outages:
     async def bid_at_random(self, device: Any) -> None:
         """Let servers that nobody runs claim frames of a device, in sessions that it never had.
 
-        In a Redis each of them is granted and given back as it would be in memory.
+        They also keep sessions of devices that nobody has, join with them and forget them. In a
+        Redis all of it comes to what it would in memory.
         """
         await self.setup.begin()
         dice = stream(self.setup.seed, "bids")

@@ -170,7 +170,7 @@ class Before(Struct, frozen=True, gc=False):
     heard: int | None
     heard_life: int
     nb_trans: int
-    nb_trans_asked: bool
+    nb_trans_asked: int
     knows_dwell_times: bool
 
 
@@ -182,6 +182,8 @@ class Session(Struct, kw_only=True, gc=False):
     are those of a `Counter`. `f_cnt_down` is the next one to use. `resubmissions` counts the
     repeated answers per counter value and is emptied when the counter advances. `copies` counts
     the copies that went up, of the last counter values that had any, so that each has its own id.
+    `nb_trans_asked` is how often the device was asked to send each frame and has not said whether
+    it will (0: nobody has asked; a store of before says only whether somebody has).
     `knows_dwell_times`: the device has confirmed those of its region. `taken_back` has the last
     frames that were, by their MIC, with life and counter: other bytes have another name.
     `listening` and `more_channels_hz` are what the join accept of this session said, whatever the
@@ -202,7 +204,7 @@ class Session(Struct, kw_only=True, gc=False):
     resubmissions: dict[FCnt, Count] = msgspec.field(default_factory=dict)
     copies: dict[FCnt, Count] = msgspec.field(default_factory=dict)
     nb_trans: Annotated[int, Meta(ge=1, le=15)] = 1
-    nb_trans_asked: bool = False
+    nb_trans_asked: Annotated[int, Meta(ge=0, le=15)] | bool = 0
     knows_dwell_times: bool = False
     lives: Count = 0
     former: dict[Count, FCnt] = msgspec.field(default_factory=dict)
@@ -285,7 +287,7 @@ class Session(Struct, kw_only=True, gc=False):
         copies go on through all lives: a late one may come of a former life.
         """
         if counter.life != self.life:
-            self.nb_trans, self.nb_trans_asked = 1, False
+            self.nb_trans, self.nb_trans_asked = 1, 0
             self.knows_dwell_times = False
         self.f_cnt_up, self.life, self.lives = counter.f_cnt_up, counter.life, counter.lives
         self.former, self.mic, self.owner = counter.former, counter.mic, owner

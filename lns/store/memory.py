@@ -76,9 +76,9 @@ class MemoryStore:
     def _replace(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         kept = _as_they_are(sessions)
         if self._is_shared:
-            there, known = self._sessions.get(dev_eui, ()), self._known.get(dev_eui, ())
+            there, known = self._sessions.get(dev_eui), self._known.get(dev_eui, ())
             self._known[dev_eui] = kept
-            kept = _beside(there, known, kept) if there else kept
+            kept = kept if there is None else _beside(there, known, kept)
         self._sessions[dev_eui] = kept
 
 

@@ -342,7 +342,7 @@ class Uplinks:
     def _settle(self, facts: Facts) -> None:
         device = facts.match.device
         self._registry.settle(facts.match, facts.reception.station)
-        mac_layer.apply(facts.requests, device, facts.match.session)
+        mac_layer.apply(facts.requests, facts.match.session)
         if facts.requests.status is not None:
             self._downlinks.statuses.answered(device.dev_eui)
         if facts.frame.ack:

@@ -87,13 +87,14 @@ def requests(frame: Data, session: Session, f_cnt: int) -> Requests:
     )
 
 
-def apply(asked: Requests, device: EndDevice, session: Session) -> None:
+def apply(said: Requests, session: Session) -> None:
     """Take over what the device reports; only ever called for the first copy of a frame."""
-    for command in asked.commands:
+    for command in said.commands:
         if isinstance(command, LinkADRAns) and session.nb_trans_asked:
-            session.nb_trans_asked = False
+            # The record may say something else by now.
+            asked, session.nb_trans_asked = int(session.nb_trans_asked), 0
             if command.power_ack and command.dr_ack and command.ch_mask_ack:
-                session.nb_trans = device.nb_trans
+                session.nb_trans = asked
         elif isinstance(command, TxParamSetupAns):
             session.knows_dwell_times = True
 
@@ -138,7 +139,7 @@ def wishes(
     """What the network wants by itself; it asks again until it is granted."""
     wanted: list[MacCommand] = []
     if wants_repetitions(asked, device, session):
-        session.nb_trans_asked = True
+        session.nb_trans_asked = device.nb_trans
         more = len(session.more_channels_hz or ())
         wanted.append(
             repetitions(device.nb_trans, dr=reception.dr, region=region, more_channels=more)

@@ -18,8 +18,8 @@ MUTANTS = (
     Mutant(
         "LinkADRReq granted before it is answered",
         "lns/uplink/mac_layer.py",
-        "    session.nb_trans_asked = True\n",
-        "    session.nb_trans_asked = True\n    session.nb_trans = device.nb_trans\n",
+        "    session.nb_trans_asked = device.nb_trans\n",
+        "    session.nb_trans_asked = session.nb_trans = device.nb_trans\n",
         MAC,
     ),
     Mutant(

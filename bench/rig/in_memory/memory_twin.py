@@ -4,7 +4,6 @@ What two stores work out in two languages must agree: whose a frame is, how far 
 which counter it is answered with, which sessions are kept, and what an inbox remembers.
 """
 
-import collections
 import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -15,11 +14,13 @@ from sqlite3 import Connection
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_by
 from bench.rig.in_memory.outbox_file import ill_kept
-from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2
-from lns.dedup.session import Counter, Lived, Session, Standing, standing
+from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2, Seen, State
+from lns.dedup.session import Counter, Lived, Session, Standing, begun_again, gone_on, standing
+from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.inbox_store import (
     EVICTED,
@@ -58,34 +59,38 @@ class MemoryTwin:
     There nothing expires by itself either.
     """
 
-    def __init__(self, found: Callable[[str], None], number_in: Callable[[bytes], int]) -> None:
+    def __init__(
+        self, found: Callable[[str], None], ask: Callable[[Sequence[Sequence[Any]]], Sequence[Any]]
+    ) -> None:
         self.found = found
-        self._number_in = number_in
+        self._ask = ask
         self.dev_nonces: defaultdict[Eui, dict[int, str]] = defaultdict(dict)
         """Which server has used which."""
-        self._acts: dict[Asked, Act] = {}
+        self._acts: dict[Asked, tuple[Bid, Act]] = {}
         self._now_us = 0
         self.empty()
 
     def empty(self) -> None:
         """Know nothing any more."""
         self.dev_nonces.clear()
-        self._claims = MemoryClaims(lambda: self._now_us)
+        self._claims = _TwinState(lambda: self._now_us)
         self._store = MemoryStore()
         self._inboxes: defaultdict[bytes, _InboxTwin] = defaultdict(_InboxTwin)
         self._said: defaultdict[Asked, list[object]] = defaultdict(list)
         self._kept: dict[bytes, bytes] = {}
+        # Of a server and a device: what it read or wrote last, all of that, and what it knows of,
+        # which is what it handed out or wrote last.
         self._told: defaultdict[tuple[str, bytes], list[bytes]] = defaultdict(list)
-        self._outdated: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(set)
-        self._joined: collections.Counter[tuple[str, bytes]] = collections.Counter()
+        self._ever: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(lambda: {b""})
+        self._knows: defaultdict[tuple[str, bytes], set[bytes]] = defaultdict(lambda: {b""})
 
     def expire(self) -> None:
         """All that would some day."""
         self._now_us += STATE_US
 
-    def asks(self, asked: Iterable[str], act: Act) -> None:
+    def asks(self, asked: Iterable[str], bid: Bid, act: Act) -> None:
         """A server is about to have a script run."""
-        self._acts[_octets(asked)] = act
+        self._acts[_octets(asked)] = bid, act
 
     def answered(self, asked: Iterable[str], said: object) -> None:
         """It was told what came of that, which may have run more than once."""
@@ -97,8 +102,12 @@ class MemoryTwin:
     def ran(self, lns: str, words: Words, reply: Any) -> None:
         """Redis has done what it was asked for."""
         keys, values = run_by(words)
-        if (act := self._acts.get((*values[:1], *keys))) is not None:
+        if (known := self._acts.get((*values[:1], *keys))) is not None:
+            bid, act = known
             self._said[values[0], *keys].append(at_once(act(self._claims)))
+            written = self._claims.written(bid)
+            for (asked_so, kept), seen in zip(written.items(), self._ask([*written]), strict=True):
+                self._compare(b" ".join(asked_so[1:]), kept, seen)
         match (keys or words[1:2] or words)[0].rpartition(b":")[2], words[0]:
             case b"join_nonce", _:
                 asked = self._store.next_join_nonce(Eui(keys[0].decode()), int(values[0]))
@@ -107,19 +116,19 @@ class MemoryTwin:
                 self._joins(lns, keys, values, reply)
             case b"sessions", b"EVAL" | b"EVALSHA":
                 self._keeps(lns, keys[0], values[0], values[1], reply or values[1])
-                self._outdated[lns, keys[0]] |= {b"", *self._told[lns, keys[0]]}
-                self._told[lns, keys[0]] = [values[1], reply or values[1]]
+                self._knows[lns, keys[0]] = {values[1]}
             case b"sessions", b"SET":
                 self._kept[words[1]] = words[2]
                 self._claims.forget(_dev_eui(words[1]))
             case b"sessions", b"GET":
                 self._told[lns, words[1]].append(reply or b"")
+                self._ever[lns, words[1]].add(reply or b"")
             case b"numbers", b"EVAL" | b"EVALSHA" if is_confirmation(words):
                 inbox = self._inboxes[keys[0].removesuffix(b"numbers")]
                 inbox.confirm(keys, values)
                 for order in keys[4:7]:
                     due = len(inbox.tables[order.split(b":")[-2]])
-                    self._compare(order, due, self._number_in(order))
+                    self._compare(order, due, *self._ask([(b"ZCARD", order)]))
 
     def look_at_the_end(self, keys: Iterable[Key]) -> None:
         """What each inbox holds."""
@@ -130,13 +139,23 @@ class MemoryTwin:
                 seen.pop(POSITION.encode(), None)
                 self._compare(inbox + name, due, seen)
 
-    def heard_of_join(self, lns: str, dev_eui: Eui) -> None:
-        """A server was told that its join is kept: it knows of nothing older any more."""
+    def begins(self, lns: str) -> None:
+        """A server has begun, and has handed out nothing yet."""
+        for of in [of for of in self._knows if of[0] == lns]:
+            del self._knows[of]
+
+    def handed_out(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """A server has told what it keeps of a device: what it read or wrote last."""
         of = lns, sessions_of(dev_eui).encode()
-        number = self._joined[of]
-        self._outdated[of] |= {b"", *self._told[of][:number]}
-        del self._told[of][:number]
-        self._joined[of] = 0
+        told = self._told[of] or [b""]
+        self._knows[of] = {text for text in told if _decode(text or b"[]") == sessions}
+        if not self._knows[of]:
+            self._compare(of[1], _told(told[-1]), _told(msgspec.json.encode(sessions)))
+
+    def heard_of_join(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        """A server was told that its join is kept: it knows of nothing older any more."""
+        written = tuple(session.snapshot() for session in sessions)
+        self._knows[lns, sessions_of(dev_eui).encode()] = {msgspec.json.encode(written)}
 
     def _joins(self, lns: str, keys: Words, values: Words, reply: Any) -> None:
         dev_nonce, _, known, written = values
@@ -144,23 +163,67 @@ class MemoryTwin:
         self._compare(keys[0], user == lns, reply != 0)
         if reply:
             self._claims.begin(_dev_eui(keys[0]), _decode(written)[0].dev_addr)
+            before = self._told[lns, keys[1]]
             self._keeps(lns, keys[1], known, written, reply)
-            told = self._told[lns, keys[1]]
-            self._joined[lns, keys[1]] = len(told)
-            told += [written, reply]  # it may not have heard of it
+            self._told[lns, keys[1]] += before  # it may not have heard of it
+            self._knows[lns, keys[1]].add(written)
 
     def _keeps(self, lns: str, key: bytes, known: bytes, written: bytes, kept: bytes) -> None:
-        there = self._kept.get(key, known)
-        told, outdated = self._told[lns, key], self._outdated[lns, key]
-        if known in outdated and known not in told and written not in told:
+        of, there = (lns, key), self._kept.get(key, known)
+        if known in self._ever[of] - self._knows[of] and written not in self._told[of]:
             self._compare(key, f"{lns} to know what it wrote last", known)
         due = written if there in (known, written) else _merged(there, known, written)
         self._compare(key, _told(due), _told(kept))
         self._kept[key] = kept
+        self._told[of] = [written, kept]
+        self._ever[of] |= {written, kept}
 
     def _compare(self, key: bytes, due: object, seen: object) -> None:
         if seen != due:
             self.found(f"{key.decode()}: expected {due}, observed {seen}")
+
+
+class _TwinState(MemoryClaims):
+    """Claims in memory, and how they would stand in a Redis (`lns.store.redis_claims`)."""
+
+    def written(self, bid: Bid) -> dict[tuple[bytes, ...], object]:
+        """What is due where a Redis is asked so about a bid: its session, frame and elders."""
+        session = bid.dev_eui, bid.dev_addr
+        (claim, f_cnt_downs, frame, *elders), _ = asked_by(bid)
+        seen, state = self._seen((session, bid.f_cnt, bid.mic)), self._state(session)
+        due: dict[tuple[str, ...], object] = {
+            ("HGET", f_cnt_downs, bid.dev_addr): _octets_of(self._f_cnt_down.get(session)),
+            ("GET", frame): None if seen is None else _octets_of(_frame(seen)),
+        }
+        for key, dev_addr in zip((claim, *elders), (bid.dev_addr, *bid.elders), strict=True):
+            is_over = (bid.dev_eui, dev_addr) in self._over
+            due["HGET", key, "over"] = b"1" if is_over else None
+        if state is not None and session not in self._over:
+            facts = _facts(state)
+            due["HMGET", claim, *facts] = [_octets_of(fact) for fact in facts.values()]
+        return {_octets(words): one for words, one in due.items()}
+
+
+def _facts(state: State) -> dict[str, object]:
+    counter, named = state.counter, sorted(state.named.items())
+    return {
+        "f_cnt_up": -1 if counter.f_cnt_up is None else counter.f_cnt_up,
+        "owner": state.owner or "",
+        "life": counter.life,
+        "lives": counter.lives,
+        "former": " ".join(f"{life}:{far}" for life, far in counter.former.items()),
+        "mic": counter.mic or "",
+        **{f"named:{life}": f"{f_cnt} {mic}" for life, (f_cnt, mic) in named},
+    }
+
+
+def _frame(seen: Seen) -> str:
+    marks = "x" * seen.lived.odd + "-" * seen.given_back
+    return f"{seen.lived.life}{marks} {seen.owner or ''}"
+
+
+def _octets_of(fact: object) -> bytes | None:
+    return None if fact is None else str(fact).encode()
 
 
 def _dev_eui(key: bytes) -> Eui:
@@ -181,7 +244,7 @@ def _told(text: bytes) -> list[tuple[object, ...]]:
     """What is merged of sessions; the rest is that of whoever has come farther."""
     return [
         (s.dev_addr, s.keys, s.counter, s.owner, s.f_cnt_down, s.resubmissions)
-        for s in _decode(text)
+        for s in _decode(text or b"[]")
     ]
 
 
@@ -190,9 +253,15 @@ class TwinStore:
 
     def __init__(self, twin: MemoryTwin, store: RedisStore, lns: str) -> None:
         self._twin, self._store, self._lns = twin, store, lns
-        self.sessions, self.keep_sessions = store.sessions, store.keep_sessions
-        self.preset, self.devices_with = store.preset, store.devices_with
-        self.dev_nonces, self.next_join_nonce = store.dev_nonces, store.next_join_nonce
+        self.keep_sessions, self.preset = store.keep_sessions, store.preset
+        self.devices_with, self.dev_nonces = store.devices_with, store.dev_nonces
+        self.next_join_nonce = store.next_join_nonce
+        twin.begins(lns)
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        sessions = self._store.sessions(dev_eui)
+        self._twin.handed_out(self._lns, dev_eui, sessions)
+        return sessions
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         before = self.dev_nonces(dev_eui)
@@ -201,12 +270,21 @@ class TwinStore:
             kept = await self._store.keep_join(dev_eui, dev_nonce, sessions)
             due = before | {dev_nonce}
             if kept:
-                self._twin.heard_of_join(self._lns, dev_eui)
+                self._twin.heard_of_join(self._lns, dev_eui, sessions)
             if kept and dev_nonce in before:
                 self._twin.found(f"{dev_eui}: expected DevNonce {dev_nonce} used")
         finally:
             self._look_at(dev_eui, due)
         return kept
+
+    async def forget(self, dev_eui: Eui) -> None:
+        """Let nothing be known of a device, and of others what was."""
+        due = {other: self.dev_nonces(other) for other in sorted(self._twin.dev_nonces)}
+        await self._store.forget(dev_eui)
+        self._twin.dev_nonces.pop(dev_eui, None)
+        seen = {other: self.dev_nonces(other) for other in due}
+        if seen != due | {dev_eui: frozenset()}:
+            self._twin.found(f"{dev_eui}: expected forgotten alone, observed {seen}")
 
     async def refresh(self, dev_eui: Eui) -> None:
         before, users = self.dev_nonces(dev_eui), self._twin.dev_nonces[dev_eui]
@@ -241,68 +319,139 @@ class TwinClaims:
 
     async def release(self, bid: Bid, claim: Claim) -> None:
         (of_session, _, of_frame, *_), _ = asked_by(bid)
-        self._twin.asks((bid.lns, of_session, of_frame), lambda claims: claims.release(bid, claim))
+        asked = bid.lns, of_session, of_frame
+        self._twin.asks(asked, bid, lambda claims: claims.release(bid, claim))
         await self._claims.release(bid, claim)
 
     async def _alike(self, bid: Bid, keys: Sequence[str], act: Act, asked: Awaitable[T]) -> T:
-        self._twin.asks((bid.lns, *keys), act)
+        self._twin.asks((bid.lns, *keys), bid, act)
         said = await asked
         self._twin.answered((bid.lns, *keys), said)
         return said
 
 
-_COUNTERS = (0, 0, 1, 1, 2, 5, 6, 7, 500, 501, 502, 16_885, 16_886, 40_000)
+_COUNTERS = (0, 1, 2, 5, 6, 7, 500, 501, 502, 16_385, 16_386, 16_885, 16_886, 40_000)
 _LNS = ("lns-x", "lns-y", "lns-z")
 
 
 class Bidding:
-    """Claims of one session by three servers, each of which knows what it was told last or not.
+    """Claims of three sessions by three servers, each of which knows what it was told last or not.
 
-    A frame comes once more at another one, is given back, or begins a life at any of them.
+    A frame comes once more at another one, is given back, begins a life at any of them, or brings
+    the other sessions to an end; a server hears lives of which nobody else knows. Each bidding has
+    few counters, and habits of its own.
     """
 
-    def __init__(self, claims: Claims, dev_eui: Eui, dev_addr: DevAddr, dice: Random) -> None:
+    def __init__(self, claims: Claims, dev_eui: Eui, dev_addrs: Sequence[DevAddr], dice: Random):
         self._claims, self._dice = claims, dice
-        self._dev_eui, self._dev_addr = dev_eui, dev_addr
-        self._known: dict[str, tuple[Counter, str | None]] = {}
-        self._granted: dict[str, tuple[Bid, Claim]] = {}
+        self._dev_eui, self._dev_addrs = dev_eui, dev_addrs
+        self._counters = dice.sample(_COUNTERS, dice.randint(2, 6))
+        self._begins, self._gives_back, self._ends = dice.random(), dice.random() / 2, dice.random()
+        self._known: dict[tuple[str, DevAddr], tuple[Counter, str | None]] = {}
+        self._lived: dict[tuple[str, DevAddr, int, Mic], Lived | None] = {}
+        self._granted: list[tuple[Bid, Claim]] = []
+        self._released: Bid | None = None
 
     async def go_on(self) -> None:
         """One more claim, counter for a downlink, or frame that is given back."""
-        lns, what = self._dice.choice(_LNS), self._dice.randrange(10)
-        bid = self._bid(lns)
-        if what == 0:
+        dice = self._dice
+        if self._granted and dice.random() < self._gives_back:
+            last = len(self._granted) - 1
+            self._released, claim = self._granted.pop(max(0, last - dice.randrange(2)))
+            return await self._claims.release(self._released, claim)
+        bid = self._bid(dice.choice(_LNS), dice.choices(self._dev_addrs, (9, 1, 1))[0])
+        if dice.randrange(10) == 0:
             await self._claims.take_f_cnt_down(bid)
-        elif what <= 2 and lns in self._granted:
-            await self._claims.release(*self._granted.pop(lns))
-        else:
-            claim = await self._claims.claim(bid)
-            if claim.level2 is Level2.OWNER:
-                self._granted[lns] = bid, claim
-            if self._dice.randrange(4) and not claim.outdated:
-                self._known[lns] = claim.counter, claim.owner
+            return
+        claim = await self._claims.claim(bid)
+        if claim.level2 is Level2.OWNER:
+            self._granted.append((bid, claim))
+        if dice.randrange(4) and not claim.outdated:
+            self._known[bid.lns, bid.dev_addr] = claim.counter, claim.owner
+            self._lived[bid.lns, bid.dev_addr, bid.f_cnt, bid.mic] = claim.lived
 
-    def _bid(self, lns: str) -> Bid:
-        dice, f_cnt = self._dice, self._dice.choice(_COUNTERS)
-        known, owner = self._known.get(lns, (Counter(), None))
+    def _bid(self, lns: str, dev_addr: DevAddr) -> Bid:
+        dice, f_cnt = self._dice, self._dice.choice(self._counters)
+        mic = Mic(dice.choice(("AAAAAAAA", "BBBBBBBB")))
+        if self._released is not None and dice.randrange(3) == 0:
+            dev_addr, f_cnt, mic = self._released.dev_addr, self._released.f_cnt, self._released.mic
+        known, owner = self._known.get((lns, dev_addr), (Counter(), None))
+        if dice.randrange(8) == 0:
+            alone = sorted(dice.sample(_COUNTERS, dice.randint(1, 12)), reverse=True)
+            for its in (*alone, dice.choice(_COUNTERS)):
+                is_ahead = standing(known, its) in (Standing.NEWER, Standing.TOO_FAR)
+                known = (gone_on if is_ahead else begun_again)(known, its, mic)
+            known, owner = replace(known, mic=dice.choice((mic, None))), lns
+        frame = lns, dev_addr, f_cnt, mic
+        is_first = frame not in self._lived or dice.randrange(3) > 0
+        others = [other for other in self._dev_addrs if other != dev_addr]
         return Bid(
             lns=lns,
             dev_eui=self._dev_eui,
-            dev_addr=self._dev_addr,
+            dev_addr=dev_addr,
             f_cnt=f_cnt,
-            mic=Mic(dice.choice(("AAAAAAAA", "BBBBBBBB"))),
+            mic=mic,
             known=known,
             known_owner=owner,
-            first_message=f_cnt <= 1 and dice.randrange(4) > 0,
+            first_message=dice.random() < self._begins,
             too_far=standing(known, f_cnt) is Standing.TOO_FAR,
-            is_first=(is_first := dice.randrange(3) > 0),
+            is_first=is_first,
             repeats=not is_first and dice.randrange(2) > 0,
-            lived=None if is_first else Lived(known.life, odd=dice.randrange(2) > 0),
+            lived=None if is_first else self._lived[frame],
             f_cnt_down=dice.randrange(9),
             takes_f_cnt_down=dice.randrange(2) > 0,
             f_cnt_down_missed=dice.randrange(5),
-            elders=() if dice.randrange(8) else (DevAddr("FD000000"),),
+            elders=tuple(others) if dice.random() < self._ends / 9 else (),
         )
+
+
+class Keeping:
+    """Sessions of one device, which three servers keep side by side, each as far as it has heard.
+
+    A server reads what others kept or does not, hears more in a session, lets one go or opens one;
+    sessions share their DevAddr or a key.
+    """
+
+    def __init__(self, stores: Mapping[str, TwinStore], dev_eui: Eui, dice: Random) -> None:
+        self._stores, self._dev_eui, self._dice = stores, dev_eui, dice
+        self._held: dict[str, tuple[Session, ...]] = {}
+        self._dev_nonces = 0
+
+    async def go_on(self) -> None:
+        """One of the servers reads, or writes what it has heard."""
+        dice, dev_eui = self._dice, self._dev_eui
+        lns = dice.choice(sorted(self._stores))
+        store, held = self._stores[lns], self._held.get(lns, ())
+        if (what := dice.randrange(6)) == 5:
+            await store.next_join_nonce(dev_eui, dice.randrange(9))
+        elif what == 0:
+            await store.refresh(dev_eui)
+            held = store.sessions(dev_eui)
+        elif what == 1 or not held:
+            self._dev_nonces += dice.randrange(2)  # or another server has used it
+            opened = self._opened()
+            more = opened, *(one for one in held if one.keys != opened.keys)
+            held = more if await store.keep_join(dev_eui, self._dev_nonces, more) else held
+        else:
+            heard = dice.choice(held)
+            self._hear(heard)
+            held = tuple(one for one in held if one is heard or dice.randrange(4))
+            await store.keep_sessions(dev_eui, held)
+        self._held[lns] = held
+
+    def _opened(self) -> Session:
+        key, other = (self._dice.choice((b"\x01", b"\x02")) * 16 for _ in range(2))
+        dev_addr = DevAddr(self._dice.choice(("FC000001", "FC000002")))
+        return Session(dev_eui=self._dev_eui, dev_addr=dev_addr, keys=SessionKeys(key, other))
+
+    def _hear(self, session: Session) -> None:
+        dice = self._dice
+        f_cnt = dice.choice(_COUNTERS[: dice.randint(1, 9)])
+        if session.standing(f_cnt) is not Standing.EQUAL:
+            session.advance(f_cnt, Mic("AAAAAAAA"), dice.choice(_LNS))
+        for _ in range(dice.randrange(3)):
+            session.take_f_cnt_down()
+            session.resubmissions = {f_cnt: session.resubmissions.get(f_cnt, 0) + 1}
 
 
 class _InboxTwin:
@@ -388,10 +537,14 @@ class TwinInbox(SqliteInboxStore):
         return seen
 
     async def transact(self, wanted: Sequence[Sequence[Place]], work: Work[T]) -> T:
-        with self._twin.attempt():
-            return await super().transact(
-                wanted, lambda batch: work(_Both(batch, self._twin, self._found))
-            )
+        try:
+            with self._twin.attempt():
+                return await super().transact(
+                    wanted, lambda batch: work(_Both(batch, self._twin, self._found))
+                )
+        finally:
+            if self._counts != (due := {t: len(marks) for t, marks in self._twin.marks.items()}):
+                self._found(f"the inbox: expected {due} in mind, observed {self._counts}")
 
 
 class _Both:

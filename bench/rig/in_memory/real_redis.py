@@ -10,8 +10,8 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -21,10 +21,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from bench.host.lns_process import valkey_program
+from bench.host.lns_process import toml_text, valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
 from bench.inspection.kept import Kept
 from bench.inspection.redis_use import (
+    AT_ONCE_MAX,
     DATABASE,
     OPENING,
     OTHERS,
@@ -48,22 +49,22 @@ from bench.inspection.redis_use import (
     reserved,
 )
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.memory_twin import Bidding, MemoryTwin, TwinClaims, TwinStore
+from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
-from lns.config import Config, LnsFile
+from lns.config import Config, ConfigError, LnsFile
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
-from lns.lorawan.identifiers import Eui, dev_addr
+from lns.lorawan.identifiers import Eui, dev_addr, eui
 from lns.startup import prepare
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.redis import RedisStore, dev_nonces_of, sessions_of
+from lns.store.redis import RedisStore, dev_nonces_of, join_nonce_of, keys_of, sessions_of
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from lns.uplink.registry import EndDevice
 
 _FIRST_PORT = 6379
-_SESSIONS, _BIDS = 16, 24
+_BIDDINGS, _KEEPINGS, _STEPS = 48, 12, 24
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
 _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -116,6 +117,15 @@ def read(octets: bytes | bytearray, at: int = 0) -> tuple[Any, int] | None:
     if kind == b":":
         return int(said), after
     return (None if kind in b"$*" else bytes(kind + said)), after
+
+
+@contextmanager
+def told_without_folder(file: Path) -> Iterator[None]:
+    """ConfigError names a file, and not its folder, which has another name in each run."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
 
 
 def there_is_one() -> bool:
@@ -190,10 +200,17 @@ def exchange(asked: bytes, number: int) -> tuple[bytes, list[Any]]:
 
 
 def _ask(*words: str | bytes) -> Any:
-    parts = [word.encode() if isinstance(word, str) else word for word in words]
-    said = b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
-    [reply] = exchange(b"*%d\r\n%b" % (len(parts), said), 1)[1]
+    [reply] = _ask_all([words])
     return reply
+
+
+def _ask_all(requests: Sequence[Sequence[str | bytes]]) -> Sequence[Any]:
+    said = b""
+    for words in requests:
+        parts = [word.encode() if isinstance(word, str) else word for word in words]
+        said += b"*%d\r\n" % len(parts)
+        said += b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
+    return exchange(said, len(requests))[1]
 
 
 class _Relay(asyncio.Protocol):
@@ -265,7 +282,7 @@ class RealRedis:
         self._relays: set[_Relay] = set()
         self._taken: Counter[str] = Counter()
         self._insistence = Insistence()
-        self._twin = MemoryTwin(found, lambda order: _ask("ZCARD", order))
+        self._twin = MemoryTwin(found, _ask_all)
         self.empty()
 
     def empty(self) -> None:
@@ -397,10 +414,13 @@ class RealRedis:
         url = await self._url(lns, wire)
         retention = {"retention_s": self._retention_us // 1_000_000}
         written = {"lns": {"id": lns}, "store": {"url": url}, "dedup": retention}
-        config = Config(Path("lns.toml"), LnsFile.model_validate(written), tuple(devices))
-        startup = prepare(config)
-        store = await stack.enter_async_context(startup.open_store())
-        claims = await stack.enter_async_context(startup.open_claims())
+        file = new_folder("lns") / "lns.toml"
+        stack.callback(rmtree, file.parent, ignore_errors=True)
+        file.write_text(toml_text(written), "utf-8")
+        with told_without_folder(file):
+            startup = prepare(Config(file, LnsFile.model_validate(written), tuple(devices)))
+            store = await stack.enter_async_context(startup.open_store())
+            claims = await stack.enter_async_context(startup.open_claims())
         assert isinstance(store, RedisStore) and isinstance(claims, RedisClaims)
         return TwinStore(self._twin, store, lns), TwinClaims(self._twin, claims)
 
@@ -420,12 +440,39 @@ class RealRedis:
             await claims.claim(bid)
 
     async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
-        """Let servers that nobody runs claim frames of sessions that a device never had."""
+        """Let servers that nobody runs claim frames of sessions that a device never had.
+
+        And keep sessions of another device, side by side.
+        """
+        await self._keep_at_random(dice)
         async with self._claims_of_nobody() as claims:
-            for number in range(_SESSIONS):
-                bidding = Bidding(claims, dev_eui, dev_addr(f"FE{number:06X}"), dice)
-                for _ in range(_BIDS):
+            for number in range(_BIDDINGS):
+                dev_addrs = [dev_addr(f"FE{number:04X}{one:02X}") for one in range(3)]
+                bidding = Bidding(claims, dev_eui, dev_addrs, dice)
+                for _ in range(_STEPS):
+                    if dice.randrange(_STEPS) == 0:
+                        self.disturb("let expire")
                     await bidding.go_on()
+
+    async def _keep_at_random(self, dice: Random) -> None:
+        number = AT_ONCE_MAX // 2 + 1  # two questions for each
+        devices = [eui(f"FE{one:014X}") for one in range(number)]
+        async with AsyncExitStack() as stack:
+            stores = {}
+            for lns in ("lns-x", "lns-y", "lns-z"):
+                server = redis_server(await self._url(lns, _Whole()))
+                some = devices if lns == "lns-x" else ()
+                store = await stack.enter_async_context(RedisStore(server, lns, some))
+                stores[lns] = TwinStore(self._twin, store, lns)
+            for dev_eui in devices[:_KEEPINGS]:
+                keeping = Keeping(stores, dev_eui, dice)
+                for _ in range(_STEPS):
+                    await keeping.go_on()
+            for dev_eui in devices[:_KEEPINGS]:
+                await stores["lns-x"].forget(dev_eui)
+                left = {*_ask("KEYS", keys_of(dev_eui))} - {join_nonce_of(dev_eui).encode()}
+                if left:
+                    self._found(f"{dev_eui}: expected nothing is left, observed {left}")
 
     @asynccontextmanager
     async def _claims_of_nobody(self) -> AsyncIterator[TwinClaims]:

@@ -17,12 +17,12 @@ from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.outbox_file import ill_kept, seize
-from bench.rig.in_memory.real_redis import RealRedis, there_is_one
+from bench.rig.in_memory.real_redis import RealRedis, there_is_one, told_without_folder
 from bench.rig.interfaces import Store
 from bench.rig.provisioning import kept_for_inspector
 from bench.verdict.owner import Found
 from lns.clock import StoreUnavailable, now_us
-from lns.config import Config, ConfigError, load
+from lns.config import Config, load
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
@@ -73,10 +73,8 @@ class ToldStore(SqliteStore):
 
 def configuration_in(file: Path) -> Config:
     """What a server reads of its configuration; ConfigError names files, and no folder."""
-    try:
+    with told_without_folder(file):
         return load(file)
-    except ConfigError as error:  # the folder has another name in each run
-        raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
 
 
 class DiskStore:

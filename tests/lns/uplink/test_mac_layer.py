@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from msgspec import structs
+from msgspec import json, structs
 
 from lns.dedup.session import Session
 from lns.lorawan.frame import Data, parse
@@ -121,7 +121,7 @@ def test_repetitions_are_asked_for_with_the_channels_that_stations_hear(
     adr = structs.replace(NOTHING, adr=True)
     said = mac_layer.wishes(adr, device, session, reception(dr=3), region)
     assert said == [LinkADRReq(dr=3, tx_power=15, ch_mask=ch_mask, ch_mask_cntl=0, nb_trans=3)]
-    assert session.nb_trans_asked
+    assert session.nb_trans_asked == 3
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,18 @@ def test_repetitions_are_asked_for_with_the_channels_that_stations_hear(
 def test_repetitions_are_granted_only_as_a_whole(
     f_opts: bytes, nb_trans: int, session: Session
 ) -> None:
+    session.nb_trans_asked = 3
+    mac_layer.apply(asked(uplink(10, f_opts=f_opts), session, 10), session)
+    assert session.nb_trans == nb_trans
+
+
+def test_a_device_that_a_server_of_before_has_asked_is_asked_again(session: Session) -> None:
     device: EndDevice = replace(ALPHA, nb_trans=3)
     session.nb_trans_asked = True
-    mac_layer.apply(asked(uplink(10, f_opts=f_opts), session, 10), device, session)
-    assert session.nb_trans == nb_trans
+    granting = asked(uplink(10, f_opts=b"\x03\x07", adr=True), session, 10)
+    mac_layer.apply(granting, session)
+    assert mac_layer.wants_repetitions(granting, device, session)
+    assert json.decode(json.encode(session), type=Session) == session
 
 
 def test_a_device_that_is_to_send_less_often_is_told_so(session: Session) -> None:
@@ -146,8 +154,7 @@ def test_a_device_that_is_to_send_less_often_is_told_so(session: Session) -> Non
 
 
 def test_an_answer_that_was_not_asked_for_changes_nothing(session: Session) -> None:
-    device = replace(ALPHA, nb_trans=3)
-    mac_layer.apply(asked(uplink(10, f_opts=b"\x03\x07"), session, 10), device, session)
+    mac_layer.apply(asked(uplink(10, f_opts=b"\x03\x07"), session, 10), session)
     assert session.nb_trans == 1
 
 
@@ -188,7 +195,7 @@ def test_a_device_in_as923_is_told_its_dwell_times_until_it_says_so(session: Ses
         assert mac_layer.has_wishes(NOTHING, ALPHA, session, AS923_1)
         [said] = mac_layer.wishes(NOTHING, ALPHA, session, reception(), AS923_1)
         assert said == TxParamSetupReq(downlink_dwell=False, uplink_dwell=True, max_eirp_dbm=16)
-    mac_layer.apply(asked(uplink(10, f_opts=b"\x09"), session, 10), ALPHA, session)
+    mac_layer.apply(asked(uplink(10, f_opts=b"\x09"), session, 10), session)
     assert not mac_layer.has_wishes(NOTHING, ALPHA, session, AS923_1)
     assert mac_layer.wishes(NOTHING, ALPHA, session, reception(), AS923_1) == []
 
