@@ -140,8 +140,10 @@ class MemoryConsumer(Consumer):
         self._crash_at = at
 
     async def until_crashed(self) -> None:
-        if self._crash_at is not None and self._running is not None:
-            await asyncio.wait({self._running})
+        if (at := self._crash_at) is not None and self._running is not None:
+            await asyncio.wait({self._running}, timeout=_DECIDED_WITHIN_US / 1_000_000)
+            if self._crash_at is not None:
+                raise TimeoutError(f"consumer {self.settings.name} does not come to its {at}")
 
     async def lose_acks(self) -> None:
         name = self.settings.name
