@@ -447,7 +447,8 @@ class Relay:
     def effect(self, store: SqliteInboxStore) -> Republishing:
         """What a consumer that starts has its messages done by."""
         self._file = store.path
-        return Republishing(store, _PREFIX, messages_max=self._room)
+        self._effect = Republishing(store, _PREFIX, messages_max=self._room)
+        return self._effect
 
     @asynccontextmanager
     async def open(self, effect: Republishing) -> AsyncIterator[None]:
@@ -494,6 +495,8 @@ class Relay:
             [count] = db.execute("SELECT count(*) FROM inbox_republished").fetchone()
         if count != self._owing:
             self._wrong(f"{self._owing} messages in the file in the end", count)
+        if self._effect.waiting != count:
+            self._wrong(f"{count} messages that wait in the end", self._effect.waiting)
         self._broker.go()
 
     @property

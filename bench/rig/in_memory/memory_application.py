@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from fcntl import LOCK_SH, flock
 from functools import partial
@@ -332,6 +332,7 @@ class MemoryConsumer(Consumer):
             self._find(self._books.acknowledged(self.settings.name, topic))
             acknowledge()
 
+        self._look_at_rest(inbox)
         try:
             inbox.offer(topic, payload, properties, qos, keep)
         except InboxFull as full:
@@ -343,8 +344,21 @@ class MemoryConsumer(Consumer):
         except Exception as error:
             if not ended.done():
                 ended.set_exception(error)
+        self._look_at_rest(inbox)
         if inbox.waiting > (self.settings.waiting_max or WAITING_MAX):
             self._find([f"{self.settings.name}: {inbox.waiting} messages wait, more than may"])
+
+    def _look_at_rest(self, inbox: Inbox) -> None:
+        """It is settled when nothing waits for a decision, and only then."""
+        with closing(inbox.settled()) as settled:
+            try:
+                settled.send(None)
+                is_settled = False
+            except StopIteration:
+                is_settled = True
+        if is_settled is (inbox.waiting > 0):
+            said = "settled" if is_settled else "not settled"
+            self._find([f"{self.settings.name}: {said}, and {inbox.waiting} messages wait"])
 
     def _crashes(self, at: str) -> None:
         if at == self._crash_at:
