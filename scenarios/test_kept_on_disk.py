@@ -562,13 +562,14 @@ async def test_a_consumer_whose_disk_fails_does_not_begin(rig):
 
 @pytest.mark.requires("full application")
 @pytest.mark.fault("consumer", "no room")
-async def test_what_half_fits_is_no_effect_of_an_application(rig):
-    """What there is of it is taken back, and all of it comes when there is room."""
+@pytest.mark.parametrize(("elsewhere", "octets"), [(False, 150), (True, 0)])
+async def test_what_does_not_fit_is_no_effect_of_an_application(rig, elsewhere, octets):
+    """What there is of it is taken back, and all of it comes once when there is room."""
     rig.keep_on_disk()
-    rig.consumer()
+    rig.consumer(elsewhere=elsewhere)
     messages = [await rig.inject(rig.alpha, number=1)]
     await rig.wait(seconds(1))
-    await rig.fill_application(octets=150)
+    await rig.fill_application(octets=octets)
     messages += [await rig.inject(rig.alpha, number=number) for number in (2, 3)]
     await rig.wait(seconds(3))
     await has_effect_with_room(rig, number=4)

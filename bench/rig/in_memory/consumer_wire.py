@@ -328,7 +328,9 @@ class Lines:
         """Open the file, as a consumer does that starts."""
         self._had = 0
         if self._elsewhere:
-            self._lines = JsonLinesStream(self.path.open("ab"), owned=True)
+            # A pipe that is named has no buffer, standard output has one.
+            buffering = 0 if self._setup.on_disk else -1
+            self._lines = JsonLinesStream(self.path.open("ab", buffering), owned=True)
         else:
             self._lines = json_lines(str(self.path), sys.stdout.buffer)
 
