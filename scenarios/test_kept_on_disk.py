@@ -423,17 +423,20 @@ async def test_what_is_put_aside_and_comes_again_at_once_waits_no_more(rig, wher
     rig.expect_effects(refused)
 
 
+@pytest.mark.requires("user properties")
 async def test_what_failed_five_times_waits_in_the_file_until_it_succeeds(rig):
     """Put aside, and nothing of its effect is there; brought again it has it, like any other."""
     rig.keep_on_disk()
-    rig.consumer(refuses="x", refusals=6, sequence=False)
-    before = await rig.inject(rig.alpha)
+    rig.consumer(refuses="x", refusals=11, sequence=False)
+    before = await rig.inject(rig.alpha, properties={"messageId": "behind others"})
     refused = await rig.inject(rig.alpha, message_id="x")
+    put_aside = await rig.inject(rig.charlie, message_id="x aside")
     await rig.wait(seconds(30))
     await rig.kill_consumer()
     await rig.start_consumer()
     await rig.inject(rig.alpha, message_id="x")
     await rig.wait(seconds(30))
+    rig.expect_effects(put_aside, 0)
     for message in (before, refused):
         rig.expect_effects(message)
 

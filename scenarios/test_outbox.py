@@ -206,11 +206,12 @@ async def test_what_is_put_aside_takes_room_until_it_is_released(rig, confirmed)
     rig.park_after(seconds(3))
     rig.only("west")
     rig.cut_upstream()
-    parked = []
-    for _ in range(2):
-        parked.append(await rig.alpha.send(confirmed=confirmed))
-        await rig.wait(seconds(6))
+    parked = [await rig.alpha.send(confirmed=confirmed)]
+    await rig.wait(seconds(6))
+    parked.append(await rig.alpha.send(confirmed=confirmed))
     refused = [await rig.alpha.send(confirmed=confirmed)]
+    await rig.wait(seconds(6))
+    refused.append(await rig.alpha.send(confirmed=confirmed))
     await rig.restart_lns()
     refused.append(await rig.alpha.send(confirmed=confirmed))
     await rig.restore_upstream()

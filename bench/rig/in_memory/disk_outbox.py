@@ -190,14 +190,17 @@ class DiskOutbox:
 
     async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable."""
-        if self._upstream is None:
+        upstream = self._upstream
+        if upstream is None:
             raise UpstreamUnavailable("the server does not run")
         self._waiting += 1
         since_us, is_slow = now_us(), self._is_slow
         try:
-            await self._upstream.publish(message)
-        except UpstreamUnavailable:
+            await upstream.publish(message)
+        except UpstreamUnavailable as unavailable:
             self._waiting -= 1
+            if (f"; mqtt+unix://{self.broker.path} " in str(unavailable)) is upstream.connected:
+                self._wrong(f"refused: expected what the broker is if it is away: {unavailable}")
             raise
         finally:
             if now_us() - since_us > _DECIDED_US and not is_slow:
@@ -327,6 +330,8 @@ class DiskOutbox:
 
     def _greet(self, client: Client) -> None:
         """It begins anew each time: what is not acknowledged it has itself."""
+        if self._upstream is not None and self._upstream.connected:
+            self._wrong("connected: expected not before the broker has said so, observed before")
         due = Login(
             self._client_id, True, _KEEP_ALIVE_S, packet_bytes_max=_PACKET_BYTES_MAX,
             user=_USER, password=_PASSWORD,

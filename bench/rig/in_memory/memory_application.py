@@ -32,7 +32,7 @@ from lns.clock import StoreUnavailable, now_us
 from lns.delivery import ConfigurationError
 from lns.delivery.detectors import Detector, MinMsgTime, known_us, statement, topic_of
 from lns.delivery.effect import EffectUnavailable, Republishing
-from lns.delivery.inbox import WAITING_MAX, Event, Figures, Inbox, figures_of
+from lns.delivery.inbox import WAITING_MAX, Event, Figures, Inbox, figures_in, figures_of
 from lns.delivery.incoming import InboxFull
 from lns.store.inbox_store import (
     ENTRIES_MAX,
@@ -562,7 +562,11 @@ class MemoryApplication(Application):
             kept = books.kept(known_us(numbers))
             keys = seen.remembered[Detector.KEY].count
             by_key = books.remembered_keys(keys, self._utc_us())
-            parked = books.put_aside(map(_parked, await store.parked()))
+            aside = await store.parked()
+            if isinstance(store, SqliteInboxStore) and figures_in(store.path) != (seen, aside):
+                text = f"{name}: figures of its file: expected {seen}, observed others"
+                self._setup.case.find(consumer.found(text, now_us()))
+            parked = books.put_aside(map(_parked, aside))
             topicless = books.topicless(numbers.get("topicless_until_us", 0))
             by_time = *remembered, *by_key, *kept, *topicless
             for text in (*books.figures(_figures(seen)), *by_time, *parked):

@@ -40,14 +40,14 @@ def no_file_beyond(octets: int) -> Iterator[None]:
 
 
 @contextmanager
-def syncs() -> Iterator[list["FileDescriptorLike"]]:
-    """The files of which all that was written has been waited for, meanwhile."""
-    synced: list[FileDescriptorLike] = []
+def syncs() -> Iterator[list[int]]:
+    """How many octets files had of which all that was written has been waited for, meanwhile."""
+    synced: list[int] = []
     before = os.fdatasync
 
     def sync(fd: "FileDescriptorLike") -> None:
         before(fd)
-        synced.append(fd)
+        synced.append(os.fstat(fd if isinstance(fd, int) else fd.fileno()).st_size)
 
     os.fdatasync = sync
     try:
