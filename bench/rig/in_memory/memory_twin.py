@@ -20,6 +20,7 @@ from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_b
 from bench.rig.in_memory.outbox_file import ill_kept
 from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2
 from lns.dedup.session import Counter, Lived, Session, Standing, standing
+from lns.delivery.inbox import figures, figures_in
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.inbox_store import (
     EVICTED,
@@ -386,6 +387,12 @@ class TwinInbox(SqliteInboxStore):
             said = f"{sizes} and {seen.numbers}"
             self._found(f"the inbox: expected {due} and {self._twin.numbers}, observed {said}")
         return seen
+
+    async def parked(self) -> list[ParkedMessage]:
+        seen = figures(await super().summary()), await super().parked()
+        if seen != (told := figures_in(self.path)):
+            self._found(f"the inbox: expected {seen}, observed {told} in its file")
+        return seen[1]
 
     async def transact(self, wanted: Sequence[Sequence[Place]], work: Work[T]) -> T:
         with self._twin.attempt():

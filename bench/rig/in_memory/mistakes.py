@@ -4,6 +4,7 @@ import os
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from sqlite3 import DatabaseError
 from time import tzset
 from types import MappingProxyType
@@ -68,6 +69,12 @@ def far_from_utc(environment: Mapping[str, str] = _NOTHING) -> Iterator[None]:
         os.environ.clear()
         os.environ |= before
         tzset()
+
+
+def without_zone(utc_us: int) -> bytes:
+    """A time in whole seconds (µs since 1970) as whoever forgets its zone writes it."""
+    at = datetime.fromtimestamp(utc_us // 1_000_000, UTC).replace(tzinfo=None)
+    return at.isoformat().encode()
 
 
 class BrokenWrites:
