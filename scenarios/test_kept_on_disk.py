@@ -427,17 +427,20 @@ async def test_what_is_put_aside_and_comes_again_at_once_waits_no_more(rig, wher
     rig.expect_effects(refused)
 
 
+@pytest.mark.requires("user properties")
 async def test_what_failed_five_times_waits_in_the_file_until_it_succeeds(rig):
     """Put aside, and nothing of its effect is there; brought again it has it, like any other."""
     rig.keep_on_disk()
-    rig.consumer(refuses="x", refusals=6, sequence=False)
-    before = await rig.inject(rig.alpha)
+    rig.consumer(refuses="x", refusals=11, sequence=False)
+    before = await rig.inject(rig.alpha, properties={"messageId": "behind others"})
     refused = await rig.inject(rig.alpha, message_id="x")
+    put_aside = await rig.inject(rig.charlie, message_id="x aside")
     await rig.wait(seconds(30))
     await rig.kill_consumer()
     await rig.start_consumer()
     await rig.inject(rig.alpha, message_id="x")
     await rig.wait(seconds(30))
+    rig.expect_effects(put_aside, 0)
     for message in (before, refused):
         rig.expect_effects(message)
 
@@ -566,13 +569,14 @@ async def test_a_consumer_whose_disk_fails_does_not_begin(rig):
 
 @pytest.mark.requires("full application")
 @pytest.mark.fault("consumer", "no room")
-async def test_what_half_fits_is_no_effect_of_an_application(rig):
-    """What there is of it is taken back, and all of it comes when there is room."""
+@pytest.mark.parametrize(("elsewhere", "octets"), [(False, 150), (True, 0)])
+async def test_what_does_not_fit_is_no_effect_of_an_application(rig, elsewhere, octets):
+    """What there is of it is taken back, and all of it comes once when there is room."""
     rig.keep_on_disk()
-    rig.consumer()
+    rig.consumer(elsewhere=elsewhere)
     messages = [await rig.inject(rig.alpha, number=1)]
     await rig.wait(seconds(1))
-    await rig.fill_application(octets=150)
+    await rig.fill_application(octets=octets)
     messages += [await rig.inject(rig.alpha, number=number) for number in (2, 3)]
     await rig.wait(seconds(3))
     await has_effect_with_room(rig, number=4)

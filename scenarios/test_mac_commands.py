@@ -155,7 +155,7 @@ async def test_a_status_that_two_stations_hear_is_told_once(rig, strategy):
 @pytest.mark.requires("virtual time")
 async def test_the_status_of_a_device_is_asked_for_once_in_a_while(rig, strategy):
     """`dev_status_s` in the record of a device: the next answer after so long asks for it."""
-    delta = rig.provision("delta", dev_status_s=3_600, strategy=strategy)
+    delta = rig.provision("delta", dev_status_s=3_600, strategy=strategy, f_cnt=65_535)
     rig.only("west")
     for expected in (ANSWERED, FIRST, FIRST, ANSWERED, FIRST):
         uplink = await delta.send()

@@ -176,11 +176,14 @@ async def test_what_waits_for_too_long_is_put_aside_though_the_clock_is_set_back
 
 
 @pytest.mark.fault("broker", "away")
-async def test_a_broker_that_is_there_for_a_moment_is_tried_later_each_time(rig):
+@pytest.mark.parametrize("refusals", [0, 4])
+async def test_a_broker_that_is_there_for_a_moment_is_tried_later_each_time(rig, refusals):
     """It takes nothing in a second, so nothing has come of it: the waits go on growing."""
     rig.consumer()
     rig.only("west")
     uplinks = [await delivered(rig)]
+    await rig.refuse_messages(refusals, of=rig.alpha)
+    uplinks += [await rig.alpha.send(confirmed=True) for _ in range(refusals > 0)]
     for wait_s in (2, 3, 4, 6, 10):
         await rig.stop_broker()
         await rig.start_broker()

@@ -16,6 +16,7 @@ from typing import TypeVar
 from bench.verdict.owner import Found, Owner, told
 
 BYTES_MAX, TEXT_MAX, NUMBER_MAX = 262_144, 256, 2**63 - 1
+WINDOW_MAX_US, _BEGUN_WITHIN_US = 7 * 86_400_000_000, 1_000_000
 _NAMES = {
     "messageId": "message_id", "partitionKey": "partition_key", "sessionId": "session_id",
     "sequenceNumber": "sequence_number", "removeDuplicatesKey": "key",
@@ -165,7 +166,7 @@ class ConsumerBooks:
     window_us: int | None = None
     oldest_us: int | None = None
     _checks: bool = True
-    _opened_us: int = 0
+    _opened_us: list[int] = field(default_factory=list)
     _unavailable_us: dict[str, int] = field(default_factory=dict)
     _had: defaultdict[str, deque[Said]] = field(default_factory=lambda: defaultdict(deque))
 
@@ -197,7 +198,8 @@ class ConsumerBooks:
     def opened(self, window_us: int | None, now_us: int, *, checks: bool) -> None:
         """A consumer begins: all that share its store compare ids for as long as it does."""
         self.window_us = window_us or self.window_us
-        self._checks, self._opened_us = checks, now_us
+        self._checks = checks
+        self._opened_us.append(now_us)
 
     def unavailable(self, consumer: str, now_us: int) -> None:
         """No effect can be had at all."""
@@ -322,9 +324,13 @@ class ConsumerBooks:
             yield f"oldest message: expected {self.oldest_us} µs, observed {oldest_us}"
 
     def topicless(self, until_us: int) -> Iterator[str]:
-        """Ids of before they had a topic count for a time, and for no consumer after it."""
-        if 0 < until_us <= (since_us := self._opened_us):
-            yield f"ids without a topic: expected none from {since_us} µs on, until {until_us}"
+        """Ids of before they had a topic count for as long as a window can be, and no longer."""
+        since_us = until_us - WINDOW_MAX_US
+        if until_us and not any(0 <= us - since_us <= _BEGUN_WITHIN_US for us in self._opened_us):
+            due = f"until {WINDOW_MAX_US} µs after one of {self._opened_us}"
+            yield f"ids without a topic: expected {due}, observed {until_us}"
+        if 0 < until_us <= self._opened_us[-1]:
+            yield f"ids without a topic: expected none from {self._opened_us[-1]} µs on"
 
     def remembered_keys(self, keys: int, now_us: int) -> Iterator[str]:
         """So many Remove Duplicates keys are remembered, where time alone says for how long."""

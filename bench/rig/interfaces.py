@@ -468,7 +468,7 @@ class Consumer(Protocol):
         """Let it crash at its next message: "effect", "commit" or "ack"."""
 
     async def until_crashed(self) -> None:
-        """Wait until it has crashed, if it is to."""
+        """Wait until it has crashed, if it is to; TimeoutError."""
 
     def unlimit(self) -> None:
         """Let the broker bring it more at a time than it takes."""

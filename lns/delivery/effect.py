@@ -110,8 +110,10 @@ class JsonLinesStream:
         """Write the lines, before they are kept: none is ever missing. EffectUnavailable."""
         if not self._lines:
             return
+        view = memoryview(b"".join(self._lines))
         try:
-            self._stream.write(b"".join(self._lines))
+            while view:  # a signal may end a write to a pipe when a part of it is written
+                view = view[self._stream.write(view) :]
             self._stream.flush()
         except OSError as error:
             raise EffectUnavailable(f"no line can be written: {error.strerror}") from error

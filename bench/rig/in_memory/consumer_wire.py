@@ -48,6 +48,7 @@ _AT_LEAST_ONCE, _NOTHING_RETAINED = 1, 2 << 4
 _ASKED = {_TOPIC: _AT_LEAST_ONCE | _NOTHING_RETAINED, TOPIC: _AT_LEAST_ONCE}
 _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
 _TOO_LATE = "lorawan/bench/late/up"
+_OF_NO_MEANING = {f"of no meaning {number}": "" for number in range(5)}
 _LEFT_WITHIN_US = _SAID_WITHIN_US = 100_000
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
@@ -214,7 +215,8 @@ class ConsumerWire:
         self._under_way.append((topic, payload, properties, qos))
         this = topic, payload, tuple(properties.items())
         again = qos > 0 and this in self._known
-        number = self._client.bring(topic, payload, properties, qos, again=again)
+        told = {**_OF_NO_MEANING, **properties}
+        number = self._client.bring(topic, payload, told, qos, again=again)
         if number:
             self._sent += 1
             self._on_the_way[number] = acknowledge
@@ -328,7 +330,9 @@ class Lines:
         """Open the file, as a consumer does that starts."""
         self._had = 0
         if self._elsewhere:
-            self._lines = JsonLinesStream(self.path.open("ab"), owned=True)
+            # A pipe that is named has no buffer, standard output has one.
+            buffering = 0 if self._setup.on_disk else -1
+            self._lines = JsonLinesStream(self.path.open("ab", buffering), owned=True)
         else:
             self._lines = json_lines(str(self.path), sys.stdout.buffer)
 
@@ -364,7 +368,8 @@ class Lines:
         beyond = nullcontext() if spare is None else no_file_beyond(octets + spare)
         with beyond, syncs() as synced:
             self._lines.flush(transaction)
-        if self._had and not synced and not self._elsewhere:
+        is_synced = self._elsewhere or self.path.stat().st_size in synced
+        if self._had and not is_synced:
             self._found(f"{self._name}: {self._had} effects are kept before they are on the disk")
         if self._elsewhere:
             self._tell()
@@ -447,7 +452,8 @@ class Relay:
     def effect(self, store: SqliteInboxStore) -> Republishing:
         """What a consumer that starts has its messages done by."""
         self._file = store.path
-        return Republishing(store, _PREFIX, messages_max=self._room)
+        self._effect = Republishing(store, _PREFIX, messages_max=self._room)
+        return self._effect
 
     @asynccontextmanager
     async def open(self, effect: Republishing) -> AsyncIterator[None]:
@@ -494,6 +500,8 @@ class Relay:
             [count] = db.execute("SELECT count(*) FROM inbox_republished").fetchone()
         if count != self._owing:
             self._wrong(f"{self._owing} messages in the file in the end", count)
+        if self._effect.waiting != count:
+            self._wrong(f"{count} messages that wait in the end", self._effect.waiting)
         self._broker.go()
 
     @property

@@ -3,8 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
+from contextlib import asynccontextmanager, closing, suppress
 from fcntl import LOCK_SH, flock
 from functools import partial
 from pathlib import Path
@@ -23,8 +22,8 @@ from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay, forget_topics
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.memory_twin import TwinInbox
-from bench.rig.in_memory.mistakes import far_from_utc
+from bench.rig.in_memory.inbox_twin import TwinInbox
+from bench.rig.in_memory.mistakes import far_from_utc, without_zone
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of
@@ -140,8 +139,10 @@ class MemoryConsumer(Consumer):
         self._crash_at = at
 
     async def until_crashed(self) -> None:
-        if self._crash_at is not None and self._running is not None:
-            await asyncio.wait({self._running})
+        if (at := self._crash_at) is not None and self._running is not None:
+            await asyncio.wait({self._running}, timeout=_DECIDED_WITHIN_US / 1_000_000)
+            if self._crash_at is not None:
+                raise TimeoutError(f"consumer {self.settings.name} does not come to its {at}")
 
     async def lose_acks(self) -> None:
         name = self.settings.name
@@ -224,7 +225,7 @@ class MemoryConsumer(Consumer):
             self._find([f"{name}: figures: expected {due}, observed {seen}"])
 
     async def redeliver(self) -> None:
-        name, in_time = self.settings.name, False
+        name = self.settings.name
         if self._inbox is not None:
             if (wire := self.wire) is not None:
                 await until(
@@ -234,11 +235,7 @@ class MemoryConsumer(Consumer):
             with suppress(TimeoutError):
                 async with asyncio.timeout(_DECIDED_WITHIN_US / 1_000_000):
                     await self._inbox.settled()
-                    in_time = True
-            if not in_time and not self._inbox.waiting:
-                self._find([f"{name}: not settled, and nothing waits"])
-            if in_time and self._inbox.waiting:
-                self._find([f"{name}: settled, and {self._inbox.waiting} messages wait"])
+            self._look_at_rest(self._inbox)
         if self.wire is not None:
             self.wire.cut()
         else:
@@ -330,6 +327,7 @@ class MemoryConsumer(Consumer):
             self._find(self._books.acknowledged(self.settings.name, topic))
             acknowledge()
 
+        self._look_at_rest(inbox)
         try:
             inbox.offer(topic, payload, properties, qos, keep)
         except InboxFull as full:
@@ -343,6 +341,17 @@ class MemoryConsumer(Consumer):
                 ended.set_exception(error)
         if inbox.waiting > (self.settings.waiting_max or WAITING_MAX):
             self._find([f"{self.settings.name}: {inbox.waiting} messages wait, more than may"])
+
+    def _look_at_rest(self, inbox: Inbox) -> None:
+        """It is settled when nothing waits for a decision, and only then."""
+        is_settled = True
+        with closing(inbox.settled()) as settled, suppress(StopIteration):
+            settled.send(None)
+            is_settled = False
+        if is_settled is (inbox.waiting > 0):
+            wait = f"settled, and {inbox.waiting} messages wait"
+            said = wait if is_settled else "not settled, and nothing waits"
+            self._find([f"{self.settings.name}: {said}"])
 
     def _crashes(self, at: str) -> None:
         if at == self._crash_at:
@@ -403,7 +412,7 @@ class MemoryConsumer(Consumer):
                 for digits in (1, 6):  # of a fraction of a second; the last word counts
                     said.hear(topic_of(_GONE), f"{gone_us / 1_000_000:.{digits}f}".encode())
                 with far_from_utc():
-                    said.hear(topic_of(_GONE_TOO), _without_zone(gone_us + 1_000_000))
+                    said.hear(topic_of(_GONE_TOO), without_zone(gone_us + 1_000_000))
             said.hear(topic_of(_QUICKER), statement(_QUICKER, self._utc_us(), retry_us))
             for at_us in (oldest_us - 3_000_000, last_us):
                 said.hear(topic_of(_PRODUCER), statement(_PRODUCER, at_us, retry_us))
@@ -430,8 +439,7 @@ class MemoryConsumer(Consumer):
 def _figures(of: Figures) -> dict[str, int | None]:
     """The figures of a store by the words of the books."""
     ignored = {f"ignored by {by}": number for by, number in of.ignored.items()}
-    accepted, unreadable = of.accepted, of.unreadable
-    decided = {"inbox.accepted": accepted, "inbox.unreadable": unreadable}
+    decided = {"inbox.accepted": of.accepted, "inbox.unreadable": of.unreadable}
     failed = {"inbox.parked": of.parked, "failed": of.tries_failed, "evicted": of.evicted}
     numbers = {"NumDupMsgsRcvd": of.num_dup_msgs_rcvd, "window_us": of.window_us}
     numbers |= {"overruns": of.overruns}
@@ -590,8 +598,3 @@ class MemoryApplication(Application):
         redis = self._shared.real_redis()
         opened = await redis.inbox(name, consumer, entries_max=room, wire=wire)
         return self._inboxes.setdefault(consumer, opened)
-
-
-def _without_zone(utc_us: int) -> bytes:
-    at = datetime.fromtimestamp(utc_us // 1_000_000, UTC).replace(tzinfo=None)
-    return at.isoformat().encode()

@@ -4,6 +4,7 @@ import os
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from sqlite3 import DatabaseError
 from time import tzset
 from types import MappingProxyType
@@ -40,14 +41,14 @@ def no_file_beyond(octets: int) -> Iterator[None]:
 
 
 @contextmanager
-def syncs() -> Iterator[list["FileDescriptorLike"]]:
-    """The files of which all that was written has been waited for, meanwhile."""
-    synced: list[FileDescriptorLike] = []
+def syncs() -> Iterator[list[int]]:
+    """How many octets files had of which all that was written has been waited for, meanwhile."""
+    synced: list[int] = []
     before = os.fdatasync
 
     def sync(fd: "FileDescriptorLike") -> None:
         before(fd)
-        synced.append(fd)
+        synced.append(os.fstat(fd if isinstance(fd, int) else fd.fileno()).st_size)
 
     os.fdatasync = sync
     try:
@@ -68,6 +69,12 @@ def far_from_utc(environment: Mapping[str, str] = _NOTHING) -> Iterator[None]:
         os.environ.clear()
         os.environ |= before
         tzset()
+
+
+def without_zone(utc_us: int) -> bytes:
+    """A time in whole seconds (µs since 1970) as whoever forgets its zone writes it."""
+    at = datetime.fromtimestamp(utc_us // 1_000_000, UTC).replace(tzinfo=None)
+    return at.isoformat().encode()
 
 
 class BrokenWrites:

@@ -170,6 +170,22 @@ def test_a_crash_at_a_place_that_is_none_is_refused(tmp_path: Path) -> None:
     assert play(tmp_path, scenario).verdict.result is Result.PASS
 
 
+def test_a_crash_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.keep_on_disk()
+        rig.consumer()
+        await send_one(rig)
+        await rig.crash_consumer("commit")
+        rig.cut_store("application")
+        await rig.inject(rig.alpha)
+        with pytest.raises(TimeoutError, match="application does not come to its commit"):
+            await rig.start_consumer()
+        await rig.restore_store("application")
+        await rig.start_consumer()
+
+    assert play(tmp_path, scenario).verdict.result is Result.PASS
+
+
 def test_a_message_that_never_comes_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         rig.consumer()

@@ -214,6 +214,19 @@ def test_a_stream_that_took_nothing_gets_no_line_of_a_transaction_that_is_over()
     assert stream.getvalue() == json_line(incoming("b"), 1)
 
 
+def test_a_stream_that_takes_a_part_at_a_time_gets_whole_lines(tmp_path: Path) -> None:
+    class Narrow(io.FileIO):
+        def write(self, octets: bytes | memoryview) -> int:
+            return super().write(memoryview(octets)[:7])
+
+    path = tmp_path / "pipe"
+    lines = JsonLinesStream(Narrow(path, "wb"), owned=True)
+    lines.handle(incoming("a"), MemoryEntries())
+    lines.flush(MemoryEntries())
+    lines.close()
+    assert path.read_bytes() == json_line(incoming("a"), 0)
+
+
 def test_a_broken_pipe_is_an_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

@@ -1,0 +1,181 @@
+"""Would an inbox in memory have come to the same as one in a Redis, or in a file?"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection
+from typing import TypeVar
+
+from bench.inspection.redis_use import Words
+from bench.rig.in_memory.outbox_file import ill_kept
+from lns.delivery.inbox import figures, figures_in
+from lns.store.inbox_store import (
+    EVICTED,
+    OVERRUNS,
+    Batch,
+    Identity,
+    Mark,
+    MemoryEntries,
+    ParkedMessage,
+    Place,
+    SqliteInboxStore,
+    Summary,
+    Table,
+    Work,
+)
+
+T = TypeVar("T")
+
+
+class RedisInboxTwin:
+    """An inbox of several consumers, as what they confirm makes it; of each hash what it has."""
+
+    def __init__(self) -> None:
+        self.tables: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
+        self._confirmed: set[bytes] = set()
+
+    def confirm(self, keys: Words, values: Words) -> None:
+        """A consumer says what it has decided; said once more it changes nothing."""
+        if keys[-1] in self._confirmed:
+            return
+        self._confirmed.add(keys[-1])
+        said = json.loads(values[1])
+        names = [key.rpartition(b":")[2] for key in keys[:8]]
+        overrun = set()
+        for _, number, name, found, mark in said["marks"]:
+            marks = self.tables[names[number - 1]]
+            if marks.get(name.encode(), b"") == found.encode():
+                marks[name.encode()] = mark.encode()
+            else:
+                overrun.add(_numbers(mark)[1])
+        for name, by in said["numbers"]:
+            self._add(name, int(by))
+        for number, before_us, at_most in said["forget"]:
+            self._forget(self.tables[names[number - 1]], before_us, at_most)
+        for identity in said["unparked"]:
+            self.tables[b"parked"].pop(identity.encode(), None)
+        for identity, message in said["parked"]:
+            self.tables[b"parked"][identity.encode()] = message.encode()
+        for table in names[1:4]:
+            excess = _oldest(self.tables[table])[: max(0, len(self.tables[table]) - int(values[2]))]
+            for oldest in excess:
+                del self.tables[table][oldest]
+            self._add(EVICTED, len(excess))
+        self._add(OVERRUNS, len(overrun))
+
+    def _add(self, name: str, by: int) -> None:
+        numbers = self.tables[b"numbers"]
+        if by:
+            numbers[name.encode()] = b"%d" % (int(numbers.get(name.encode(), 0)) + by)
+
+    def _forget(self, marks: dict[bytes, bytes], before_us: int, at_most: int) -> None:
+        for name in _oldest(marks)[:at_most]:
+            if _numbers(marks[name])[0] >= before_us:
+                return
+            del marks[name]
+
+
+def _numbers(mark: str | bytes) -> tuple[int, ...]:
+    return tuple(map(int, mark.split()))
+
+
+def _oldest(marks: Mapping[bytes, bytes]) -> list[bytes]:
+    return sorted(marks, key=lambda name: (_numbers(marks[name])[1], name))
+
+
+class TwinInbox(SqliteInboxStore):
+    """An inbox in a file, whose marks and numbers are those that there would be in memory."""
+
+    def __init__(self, path: Path, found: Callable[[str], None], *, entries_max: int) -> None:
+        super().__init__(path, entries_max=entries_max)
+        self._found = found
+        self._twin = MemoryEntries(entries_max=entries_max)
+        self._file.read_at_once(self._read)
+
+    def _read(self, db: Connection) -> None:
+        for table, marks in self._twin.marks.items():
+            for name, *mark in db.execute(f"SELECT * FROM inbox_{table} ORDER BY position"):
+                marks[name] = Mark(*mark)
+        self._twin.numbers.update(db.execute("SELECT * FROM inbox_number"))
+        for text in ill_kept(db):
+            self._found(text)
+
+    async def summary(self) -> Summary:
+        seen = await super().summary()
+        sizes = {name: size.count for name, size in seen.sizes.items()}
+        due = {table.value: len(marks) for table, marks in self._twin.marks.items()}
+        if (sizes, seen.numbers) != (due, self._twin.numbers):
+            said = f"{sizes} and {seen.numbers}"
+            self._found(f"the inbox: expected {due} and {self._twin.numbers}, observed {said}")
+        return seen
+
+    async def parked(self) -> list[ParkedMessage]:
+        seen = figures(await super().summary()), await super().parked()
+        if seen != (told := figures_in(self.path)):
+            self._found(f"the inbox: expected {seen}, observed {told} in its file")
+        return seen[1]
+
+    async def transact(self, wanted: Sequence[Sequence[Place]], work: Work[T]) -> T:
+        try:
+            with self._twin.attempt():
+                return await super().transact(
+                    wanted, lambda batch: work(_Both(batch, self._twin, self._found))
+                )
+        finally:
+            if self._counts != (due := {t: len(marks) for t, marks in self._twin.marks.items()}):
+                self._found(f"the inbox: expected {due} in mind, observed {self._counts}")
+
+
+class _Both:
+    """A transaction of a file, and its twin."""
+
+    def __init__(self, batch: Batch, twin: MemoryEntries, found: Callable[[str], None]) -> None:
+        self._batch, self._twin, self._found = batch, twin, found
+        self.execute, self.has_time = batch.execute, batch.has_time
+        self.is_held_elsewhere = batch.is_held_elsewhere
+
+    @property
+    def position(self) -> int:
+        return self._batch.position
+
+    @position.setter
+    def position(self, position: int) -> None:
+        self._batch.position = position
+
+    def get(self, place: Place) -> Mark | None:
+        return self._same(place, self._twin.get(place), self._batch.get(place))
+
+    def number(self, name: str) -> int:
+        return self._same(name, self._twin.number(name), self._batch.number(name))
+
+    def put(self, place: Place, mark: Mark) -> None:
+        self._twin.put(place, mark)
+        self._batch.put(place, mark)
+
+    def forget(self, table: Table, before_us: int, at_most: int) -> None:
+        self._twin.forget(table, before_us, at_most)
+        self._batch.forget(table, before_us, at_most)
+        [(left,)] = self._batch.execute(f"SELECT count(*) FROM inbox_{table}")
+        self._same(table, len(self._twin.marks[table]), left)
+
+    def add(self, name: str, by: int) -> None:
+        self._twin.add(name, by)
+        self._batch.add(name, by)
+
+    def park(self, message: ParkedMessage) -> None:
+        self._batch.park(message)
+
+    def unpark(self, identity: Identity) -> None:
+        self._batch.unpark(identity)
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        with self._twin.attempt(), self._batch.attempt():
+            yield
+
+    def _same(self, of: object, due: T, seen: T) -> T:
+        if seen != due:
+            self._found(f"{of}: expected {due}, observed {seen}")
+        return seen
