@@ -71,7 +71,7 @@ STARTERS = (
 """Whoever imports something of these starts programs, as a rule."""
 START_NOTHING = frozenset(
     "HostGuard _can_be_had away_us disk_us free_port guard_machine guard_program is_answered"
-    " stolen_us take_all_allowed toml_text".split()
+    " stolen_us take_all_allowed".split()
 )
 """But for these of them, and constants."""
 

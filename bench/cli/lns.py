@@ -43,7 +43,7 @@ from bench.cli.output import (
     region_of,
     shown_path,
 )
-from bench.host.lns_process import toml_text
+from bench.host.lns_files import toml_text
 from bench.host.program import HostError
 from bench.night.record import ExitCode
 from bench.virtual.lab import lab_folder

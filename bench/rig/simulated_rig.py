@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from bench.capture import Record
 from bench.chance import Repeating, stream
 from bench.device.interfaces import Joining, Sent
-from bench.host.lns_process import alive, device_tables
+from bench.host.lns_files import device_tables
+from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
 from bench.rig.in_memory.capture_file import NAME, CaptureFile, left_out
@@ -500,8 +501,7 @@ class MemoryServer(NetworkServer):
 
     def _new_server(self) -> Lns:
         self._starts += 1
-        setup = self._setup
-        disk = self._store.disk
+        setup, disk = self._setup, self._store.disk
         retention_s = setup.retention_us // 1_000_000
         settings: dict[str, dict[str, object]] = {
             "lns": {"id": self.lns, "region": setup.region.name, "net_id": setup.net_id},

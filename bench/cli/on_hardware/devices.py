@@ -15,7 +15,7 @@ from bench.cli.on_hardware.lab import BENCH, Bench, bench_taken, inventory_of, w
 from bench.cli.output import AsJson, BenchBroken, Flag, answer, facts_of
 from bench.device.dialects import Found, UsbPort, serial_ports, who_is_there
 from bench.device.serial_line import PortUnavailable
-from bench.host.lns_process import toml_text
+from bench.host.lns_files import toml_text
 from bench.lab.inventory import Inventory, Radio, owner_of
 from bench.night.record import ExitCode
 from lns.lorawan.identifiers import Eui

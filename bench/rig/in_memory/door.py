@@ -26,7 +26,8 @@ from bench.certificates import (
     write_server_files,
     write_station_files,
 )
-from bench.host.lns_process import alive, toml_text
+from bench.host.lns_files import toml_text
+from bench.host.lns_process import alive
 from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.shared_store import configuration_in

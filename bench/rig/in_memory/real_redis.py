@@ -21,7 +21,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from bench.host.lns_process import toml_text, valkey_program
+from bench.host.lns_files import toml_text
+from bench.host.lns_process import valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
 from bench.inspection.kept import Kept
 from bench.inspection.redis_use import (

@@ -12,7 +12,7 @@ from shutil import rmtree
 from sqlite3 import Connection
 from weakref import finalize
 
-from bench.host.lns_process import toml_text
+from bench.host.lns_files import toml_text
 from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.disk_outbox import new_folder

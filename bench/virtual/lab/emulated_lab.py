@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from bench.host.lns_process import toml_text
+from bench.host.lns_files import toml_text
 from bench.host.program import HostError, Program
 from bench.virtual.lab import air_process as air
 from bench.virtual.lab import lab_folder

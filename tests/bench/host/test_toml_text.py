@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 
-from bench.host.lns_process import toml_text
+from bench.host.lns_files import toml_text
 
 
 def test_what_was_written_is_read() -> None:
