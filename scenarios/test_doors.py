@@ -557,6 +557,8 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
     why = "CUPS: no whole request"
     await rig.knock(b"POST", at_cups=True, because=why, lasts=seconds(10))
     await rig.knock(post(INFO, body)[:-1], at_cups=True, because=why, lasts=seconds(10))
+    # Whoever has his answer, or does not read it, may stay for as long.
+    await rig.knock(post(INFO, body), at_cups=True, reads=False, leaves=seconds(12))
     # A station whose files are not here is told where its server is.
     body = update_info(STRANGER, tcCredCrc=(1 << 32) - 1)
     length = [("content-length", f"   {len(body)}")]
