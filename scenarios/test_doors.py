@@ -261,6 +261,8 @@ async def test_a_token_is_good_for_its_station_only(rig):
     await rig.knock(
         upgrade(data(rig.west), bearer(rig.east)), status=401, because="wrong token", of="west"
     )
+    asked = upgrade(f"/router/{STRANGER}", bearer(rig.east))  # nor is it good for whoever has none
+    await rig.knock(asked, status=401, because="wrong token", of=STRANGER)
     asked = upgrade(ASKS, bearer(rig.east)) + question(rig.west)
     told = await rig.knock(asked, leaves=seconds(1), because="wrong token", of="west")
     rig.expect_said("error", "wrong token", told.said.get("error"))
