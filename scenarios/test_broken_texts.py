@@ -40,6 +40,7 @@ NO_UPLINKS = {
 }
 WRONG_FIELDS = {
     "a downlink": {"MHdr": 0x60},
+    "a confirmed downlink": {"MHdr": 0xA0},
     "a proprietary frame": {"MHdr": 0xE0},
     "another version": {"MHdr": 0x41},
     "FOpts longer than FCtrl says": {"FOpts": "0202"},

@@ -151,6 +151,10 @@ KEYS = [
     (f'{LNS}[capture]\npath = "a.jsonl"\nsize_max_mib = 0', "lns.toml:5: capture.size_max_mib: "),
     (f"{LNS}[capture]\nsize_max_mib = 1", "lns.toml:3: capture.path: is missing"),
     (
+        f"{LNS}[capture]\n[dedup]\npath = 1",
+        "lns.toml:5: dedup.path: unknown key; known\nlns.toml:3: capture.path: is missing",
+    ),
+    (
         f"{LNS}regoin = 1\n[dedup]\nretention_s = 0\n[capture]",
         "lns.toml:3: lns.regoin: unknown key; did you mean 'region'?\n"
         "lns.toml:5: dedup.retention_s: Input should be greater\n"
@@ -215,6 +219,10 @@ DOORS = [
     (f'{LNS}[tls]\ncert = "server.crt"', "lns.toml:3: tls.key: is missing"),
     (
         f'{LNS}[tls]\ncert = "none.crt"\nkey = "server.key"',
+        "lns.toml:4: tls.cert: there is no file none.crt",
+    ),
+    (
+        f'{LNS}[tls]\ncert = "none.crt"\nkey = "server.key"\n{CA}',
         "lns.toml:4: tls.cert: there is no file none.crt",
     ),
     (

@@ -261,6 +261,8 @@ async def test_a_token_is_good_for_its_station_only(rig):
     await rig.knock(
         upgrade(data(rig.west), bearer(rig.east)), status=401, because="wrong token", of="west"
     )
+    asked = upgrade(f"/router/{STRANGER}", bearer(rig.east))  # nor is it good for whoever has none
+    await rig.knock(asked, status=401, because="wrong token", of=STRANGER)
     asked = upgrade(ASKS, bearer(rig.east)) + question(rig.west)
     told = await rig.knock(asked, leaves=seconds(1), because="wrong token", of="west")
     rig.expect_said("error", "wrong token", told.said.get("error"))
@@ -557,6 +559,8 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
     why = "CUPS: no whole request"
     await rig.knock(b"POST", at_cups=True, because=why, lasts=seconds(10))
     await rig.knock(post(INFO, body)[:-1], at_cups=True, because=why, lasts=seconds(10))
+    # Whoever has his answer, or does not read it, may stay for as long.
+    await rig.knock(post(INFO, body), at_cups=True, reads=False, leaves=seconds(12))
     # A station whose files are not here is told where its server is.
     body = update_info(STRANGER, tcCredCrc=(1 << 32) - 1)
     length = [("content-length", f"   {len(body)}")]
