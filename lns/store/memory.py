@@ -42,14 +42,8 @@ class MemoryStore:
         return self._sessions.get(dev_eui, ())
 
     def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        """Put sessions in place before a server starts; a join would replace them.
-
-        None at all: nothing is known of the device, as in a store that forgot it.
-        """
-        if sessions:
-            self._sessions[dev_eui] = sessions
-        else:
-            self._sessions.pop(dev_eui, None)
+        """Put sessions in place before a server starts; a join would replace them."""
+        self._sessions[dev_eui] = sessions
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         self._replace(dev_eui, sessions)

@@ -117,6 +117,10 @@ class CountedStore(MemoryStore):
         if self.away:
             raise StoreUnavailable("the store is told to be away")
 
+    def forget(self, dev_eui: Eui) -> None:
+        """Know nothing of its sessions: that is not to know of none."""
+        self._sessions.pop(dev_eui, None)
+
     async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
         self.asked += 1
         if self.away:
@@ -145,7 +149,7 @@ def serve_both(
     async def forget() -> None:
         for device in devices:
             claims.forget(device.dev_eui)
-            of_a.preset(device.dev_eui, ())
+            of_a.forget(device.dev_eui)
 
     servers = Servers(server("lns-a", of_a), server("lns-b", of_b), claims, of_a, forget)
     run(_play(scenario, servers), start_us=START_US)
