@@ -84,6 +84,12 @@ def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
         return runner.run(coroutine)
 
 
+def left_open() -> list[str]:
+    """Whose connections are open on this loop, if it is one on virtual time."""
+    loop = asyncio.get_running_loop()
+    return loop.network.left_open() if isinstance(loop, VirtualTimeLoop) else []
+
+
 def _is_ours(frame: FrameType) -> bool:
     name = frame.f_globals.get("__name__", "")
     is_asked_the_time = name == "lns.clock" or frame.f_code.co_name == "_read_us"
@@ -165,7 +171,7 @@ class VirtualTimeLoop(BaseEventLoop):
         self._looked_at = (start_us, -1)
         self._sockets = _Sockets()
         self._signals: dict[int, Callable[[], object]] = {}
-        self._network = Network(self)
+        self.network = Network(self)
         self.thread_us = 0
         """How long what is done in a thread takes."""
         self.in_thread: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -173,7 +179,7 @@ class VirtualTimeLoop(BaseEventLoop):
 
     def close(self) -> None:
         if not self.is_closed():
-            self._network.shut()
+            self.network.shut()
         super().close()
 
     def time(self) -> float:
@@ -348,7 +354,7 @@ class VirtualTimeLoop(BaseEventLoop):
         port: int | None = None,
         **_: Any,
     ) -> Listener:
-        return self._network.listen(protocol_factory, host, port)
+        return self.network.listen(protocol_factory, host, port)
 
     async def create_connection(  # type: ignore[override]
         self,
@@ -364,10 +370,10 @@ class VirtualTimeLoop(BaseEventLoop):
         """A connection to somebody in this process, from the host of `local_addr`."""
         ours, _port = local_addr or (LOCALHOST, 0)
         if ssl is None:
-            return await self._network.connect(protocol_factory, port or 0, host=ours)
-        plain, _nobody = await self._network.connect(asyncio.Protocol, port or 0, host=ours)
+            return await self.network.connect(protocol_factory, port or 0, host=ours)
+        plain, _nobody = await self.network.connect(asyncio.Protocol, port or 0, host=ours)
         protocol = protocol_factory()
-        secured = await self._network.secure(
+        secured = await self.network.secure(
             plain, protocol, ssl, server_hostname=server_hostname or host, is_new=True
         )
         return secured, protocol
@@ -383,7 +389,7 @@ class VirtualTimeLoop(BaseEventLoop):
         ssl_handshake_timeout: float | None = None,
         ssl_shutdown_timeout: float | None = None,
     ) -> asyncio.Transport:
-        return await self._network.secure(
+        return await self.network.secure(
             transport,
             protocol,
             sslcontext,

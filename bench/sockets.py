@@ -210,6 +210,7 @@ class Network:
         self.listening: dict[int, Listener] = {}
         self._next_port = _FIRST_PORT
         self._secured: list[ref[asyncio.Transport]] = []
+        self._clients: list[Wired] = []
 
     def shut(self) -> None:
         """End what TLS somebody has left open, whoever that was: asyncio warns of it otherwise."""
@@ -217,6 +218,11 @@ class Network:
             transport = secured()
             if transport is not None:
                 transport.abort()
+
+    def left_open(self) -> list[str]:
+        """Whose the connections are that nobody is closing: whoever accepts one may know (`of`)."""
+        left = [one for one in self._clients if not one.is_closing()]
+        return [getattr(one.peer.get_protocol(), "of", "somebody") for one in left]
 
     def listen(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str | None, port: int | None
@@ -248,6 +254,8 @@ class Network:
         client.peer, accepted.peer = accepted, client
         listener.connections = [one for one in listener.connections if not one._lost]
         listener.connections.append(accepted)
+        self._clients = [one for one in self._clients if not one._lost]
+        self._clients.append(client)
         far.connection_made(accepted)
         near.connection_made(client)
         return client, near

@@ -116,6 +116,8 @@ class Ran:
     books: Wholeness
     failed: int
     interrupted: bool
+    left_open: str = ""
+    """What nobody has closed, which pytest tells of in the end."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -124,7 +126,8 @@ class Ran:
             return ExitCode.INTERRUPTED
         share_max = share_max_of(manifest_of(self.folder).get("inventory"))
         code = exit_code_of(self.verdicts, whole=self.books.whole, share_max=share_max)
-        hidden = self.failed > 0 and code in (ExitCode.PASSED, ExitCode.REPEATED)
+        is_clean = not (self.failed or self.left_open)
+        hidden = not is_clean and code in (ExitCode.PASSED, ExitCode.REPEATED)
         return ExitCode.BENCH_ERROR if hidden else code
 
 
@@ -207,6 +210,8 @@ def _lines(ran: Ran, selection: Selection) -> list[str]:
 def remarks_on(ran: Ran, rig: str) -> list[str]:
     """What the totals do not say: what is missing, repetitions, and what the rig could not play."""
     remarks = []
+    if ran.left_open:
+        remarks.append(f"Something was left open to the end: {ran.left_open}")
     if not ran.books.whole:
         remarks.append(ran.books.sentence)
     if repeated := sum(verdict.attempt > 1 for verdict in ran.verdicts):
@@ -229,7 +234,12 @@ def remarks_on(ran: Ran, rig: str) -> list[str]:
 def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
     """Run the scenarios in this process; Refused or BenchBroken if none took place."""
     lines = ScenarioLines(display)
-    outcome = pytest.main(_pytest_arguments(selection), plugins=[lines])
+    left_open = ""
+    try:
+        outcome = pytest.main(_pytest_arguments(selection), plugins=[lines])
+    except (pytest.PytestUnraisableExceptionWarning, ExceptionGroup) as left:
+        # What nobody closed is told of with its last reference, when all has been played.
+        outcome, left_open = pytest.ExitCode.TESTS_FAILED, _left_open(left)
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED and lines.lacking:
         raise Refused(
             f"None of these scenarios can be played on the {selection.rig} rig: it has no"
@@ -250,7 +260,17 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
     if folder is None:
         raise BenchBroken(f"The scenarios left no capture in {selection.capture_dir}.")
     verdicts = tuple(read_verdicts(folder))
-    return Ran(folder, verdicts, wholeness(folder), lines.failed, interrupted)
+    books = wholeness(folder)
+    return Ran(folder, verdicts, books, lines.failed, interrupted, left_open)
+
+
+def _left_open(left: Exception) -> str:
+    """What stays open, the first of it; an error of something else goes on."""
+    while isinstance(left, ExceptionGroup):
+        left = left.exceptions[0]
+    if not isinstance(left, pytest.PytestUnraisableExceptionWarning):
+        raise left
+    return str(left.__cause__ or left).partition("\n")[0]
 
 
 def _pytest_arguments(selection: Selection) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.capture.reading import Event
+from bench.clock import left_open
 from bench.device.interfaces import (
     NOT_JOINED,
     CommandRefused,
@@ -127,6 +128,9 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         else:
             owner = owner_of(cause)
             error = told_of(cause, play) if owner == BENCH else innermost(cause)
+    if cause is None:
+        for of in sorted({*left_open()}):
+            case.find(serves_not(_whose(of), f"{of} has left a connection open"))
     stall_us = max((e["late_us"] for e in case.events if e["kind"] == "host.stalled"), default=0)
     if stall_us and error is not None and turn.excuses(cause):
         case.missed(BENCH, f"host stalled {stall_us // 1000} ms; then: {error}")
@@ -153,6 +157,10 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
 def serves_not(owner: Owner, text: str) -> Found:
     """The finding that somebody under test has broken: it makes the case a FAIL of its own."""
     return Found(owner=owner, rule="a server serves", text=text, t_us=0)
+
+
+def _whose(connection: str) -> Owner:
+    return Owner.APPLICATION if connection.startswith("consumer") else Owner.LNS
 
 
 def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]) -> Found | None:

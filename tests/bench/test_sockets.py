@@ -236,3 +236,16 @@ def test_it_takes_its_time_and_no_more() -> None:
         await end(server, client, accepted)
 
     clock.run(play())
+
+
+@pytest.mark.parametrize("name", ["consumer-a", None])
+def test_what_nobody_is_closing_is_left_open(name: str | None) -> None:
+    async def play() -> None:
+        server, client, accepted = await pair()
+        if name is not None:
+            accepted.of = name  # type: ignore[attr-defined]
+        assert clock.left_open() == [name or "somebody"]
+        await end(server, client, accepted)
+        assert clock.left_open() == []
+
+    clock.run(play())

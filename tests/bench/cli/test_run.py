@@ -94,3 +94,32 @@ def test_a_run_tells_of_itself_whoever_runs_beside_it(
     assert (runs / "29990101T000000Z-ffff").is_dir()
     assert Path(told["run"]).parent == runs and not told["run"].endswith("-ffff")
     assert sum(told["totals"].values()) == 1
+
+
+LEAVES_OPEN = '''
+from bench.scenario import Table
+
+FIRST = Table("""
+    strategy kind        | first
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+""")
+
+
+async def test_leaves_open(rig):
+    """A file stays open behind it."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), FIRST, first="west")
+    held = [open(__file__)]
+    held.append(held)
+'''
+
+
+def test_what_nobody_closes_is_told_in_the_end_and_nothing_is_lost_by_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test_open.py").write_text(LEAVES_OPEN)
+    code = main(["run", str(tmp_path / "test_open.py"), "--capture-dir", str(tmp_path / "runs")])
+    said = capsys.readouterr().out
+    assert code == ExitCode.BENCH_ERROR
+    assert said.startswith("1 case: 1 PASS\n")
+    assert "left open to the end: unclosed file" in said
