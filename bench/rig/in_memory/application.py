@@ -44,8 +44,18 @@ class Witness:
         self._record = record
         self._published: set[tuple[object, ...]] = set()
 
-    def hear(self, topic: str, body: Mapping[str, object], *, injected: bool = False) -> None:
-        """Write down one message as the broker has it; `injected`: the bench has published it."""
+    def hear(
+        self,
+        topic: str,
+        body: Mapping[str, object],
+        properties: Properties,
+        *,
+        injected: bool = False,
+    ) -> None:
+        """Write down one message as the broker has it; `injected`: the bench has published it.
+
+        With the id that its user properties give it, where its body has none.
+        """
         kind = "upstream.injected" if injected else "upstream.published"
         if not injected:
             same = topic, body["messageId"], body["sequenceNumber"]
@@ -53,7 +63,10 @@ class Witness:
             self._published.add(same)
         if topic.endswith(STATUS_TOPIC):
             kind = "upstream.status"
-        self._record("upstream", kind, {"topic": topic, "body": body})
+        fields: dict[str, object] = {"topic": topic, "body": body}
+        if "messageId" not in body and "messageId" in properties:
+            fields["message_id"] = properties["messageId"]
+        self._record("upstream", kind, fields)
 
 
 @dataclass(slots=True)
@@ -107,7 +120,7 @@ class MemoryBroker:
         assert self.is_up, "whoever publishes waits until it is"
         foreign = spelled(body) if injected else None
         read = body if foreign is None else json.loads(foreign.decode(errors="replace"))
-        self._witness.hear(topic, read, injected=injected)
+        self._witness.hear(topic, read, properties or {}, injected=injected)
         if not self._sessions or topic.endswith(STATUS_TOPIC):
             return  # consumers ask for uplinks only
         payload = json.dumps(body).encode() if foreign is None else foreign

@@ -99,7 +99,7 @@ class OwnBroker(Mosquitto):
     def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
         injected = self._injected[topic, payload] > 0
         self._injected[topic, payload] -= injected
-        self._witness.hear(topic, json.loads(payload), injected=injected)
+        self._witness.hear(topic, json.loads(payload), properties, injected=injected)
 
 
 class ProcessConsumer(Consumer):
