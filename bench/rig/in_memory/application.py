@@ -322,9 +322,11 @@ class Outboxes:
         self._send_again()
 
     async def end(self) -> None:
-        """The case is over."""
+        """The case is over, and nobody runs any more."""
         for disk in self._disks.values():
             await disk.end()
+        for disk in [*self._disks.values()][:1]:
+            disk.look_at_loop()
 
     async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""
