@@ -308,6 +308,8 @@ class Outboxes:
         """A server is killed."""
         if lns in self._disks:
             await self._disks[lns].kill()
+            if len(self._disks) == 1:  # whoever else is there may be tried again
+                self._disks[lns].look_at_loop("lns.delivery.outbox")
 
     def stop_broker(self) -> None:
         """Nobody can connect."""

@@ -188,9 +188,9 @@ class DiskOutbox:
         self.broker.go()
         rmtree(self._folder)
 
-    def look_at_loop(self) -> None:
+    def look_at_loop(self, room: str = "lns.delivery") -> None:
         """Whoever has ended, server or consumer, is called no more, whatever comes."""
-        for name in awaited_in("lns.delivery"):
+        for name in awaited_in(room):
             self._wrong(f"in the end: expected nobody to be called, observed {name}")
 
     async def publish(self, message: ForApplication) -> None:
