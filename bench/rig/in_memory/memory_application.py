@@ -20,9 +20,9 @@ from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
-from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay, forget_topics
+from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.inbox_twin import TwinInbox
+from bench.rig.in_memory.inbox_twin import TwinInbox, make_older
 from bench.rig.in_memory.mistakes import far_from_utc, without_zone
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
@@ -585,7 +585,7 @@ class MemoryApplication(Application):
                 raise StoreUnavailable(f"the file of consumer {consumer} takes nothing")
             self._starts[name] += 1
             if self._starts[name] == 2:
-                forget_topics(file, self._shared.found)
+                make_older(file, self._shared.found)
         opened = TwinInbox(file, self._shared.found, entries_max=self._rooms[name])
         return self._inboxes.setdefault(name, opened)
 
