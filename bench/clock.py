@@ -138,6 +138,9 @@ class _Sockets:
             self._poll.unregister(number)
         return True
 
+    def handles(self) -> list[Handle]:
+        return [handle for waiting in self._waiting.values() for handle in waiting.values()]
+
     def ready(self) -> list[Handle]:
         """Who need not wait any more; one that is gone can be read and written."""
         if not self._waiting:
@@ -187,6 +190,11 @@ class VirtualTimeLoop(BaseEventLoop):
 
     def _read_us(self) -> int:
         return self._now_us
+
+    def handles(self) -> list[Handle]:
+        """What would be called later, or once a socket is ready."""
+        handles = [*(one for *_, one in self._timers), *self._sockets.handles()]
+        return [one for one in handles if not one.cancelled()]
 
     def run_forever(self) -> None:
         """Run until `stop`; Deadlock when nothing is left that could call it."""
@@ -476,6 +484,21 @@ async def pause(us: int) -> None:
     loop = asyncio.get_running_loop()
     if not isinstance(loop, VirtualTimeLoop) or not loop.skip_to(now_us() + us):
         await asyncio.sleep(us / MICROSECONDS)
+
+
+def is_disk_slow() -> bool:
+    """Whether what others would give to a thread takes time, on the loop that runs."""
+    loop = asyncio.get_running_loop()
+    return isinstance(loop, VirtualTimeLoop) and loop.thread_us > 0
+
+
+def awaited_in(room: str) -> list[str]:
+    """The functions of a package that would be called later, or once a socket is ready."""
+    loop = asyncio.get_running_loop()
+    handles = loop.handles() if isinstance(loop, VirtualTimeLoop) else []
+    called = [handle._callback for handle in handles]  # type: ignore[attr-defined]
+    names = {f"{one.__module__}.{one.__qualname__}" for one in called if hasattr(one, "__module__")}
+    return sorted(name for name in names if name.startswith(f"{room}."))
 
 
 async def until(

@@ -545,6 +545,28 @@ async def test_what_a_file_does_not_take_for_good_has_its_effect_once(rig):
         rig.expect_ignored(message, by="sequence", times=0)
 
 
+@pytest.mark.fault("consumer", "disk slow")
+async def test_a_consumer_that_ends_waits_for_its_disk(rig):
+    """What is being kept had its effect, and is told; nobody has acknowledged it, so it comes."""
+    rig.keep_on_disk()
+    rig.consumer()
+    messages = [await rig.inject(rig.alpha, number=2)]
+    old = await rig.inject(rig.alpha, number=2)
+    await rig.wait(seconds(1))
+    await rig.slow_disk(milliseconds(500))
+    messages.append(await rig.inject(rig.alpha, number=3))
+    await rig.wait(milliseconds(100))
+    await rig.kill_consumer()
+    await rig.slow_disk(0)
+    await rig.wait(seconds(1))
+    await rig.start_consumer()
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+    for message, by in ((messages[1], "window"), (old, "sequence")):
+        rig.expect_ignored(message, by=by)
+
+
 @pytest.mark.fault("consumer", "disk full")
 async def test_a_consumer_whose_disk_fails_does_not_begin(rig):
     """It says so, and has taken nothing: what came meanwhile has its effect once it can begin."""

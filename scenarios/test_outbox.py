@@ -759,6 +759,29 @@ async def test_a_broker_that_ends_a_connection_is_back_within_half_a_second(rig)
     expect_in_order(rig, uplinks)
 
 
+@pytest.mark.fault("broker", "forgets")
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize(("later", "again"), [(seconds(20) - 1, 1), (seconds(20), 0)])
+async def test_what_was_acknowledged_stays_to_the_microsecond(rig, later, again):
+    """What was acknowledged as long ago as it stays, the broker has written."""
+    rig.consumer()
+    rig.keep_acknowledged(seconds(20))
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.wait(seconds(30))
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(2) + later)  # so long it is on its way
+    rig.cut_upstream()
+    await rig.restore_upstream()
+    await rig.wait(seconds(5))
+    after = await delivered(rig)
+    expect_in_order(rig, [before])
+    expect_in_order(rig, [after], first=3)
+    rig.expect(frame, FIRST, first="west")
+    rig.expect_ignored(frame, by="window", times=again)
+
+
 @pytest.mark.fault("broker", "away")
 @pytest.mark.requires("virtual time")
 async def test_what_a_broker_has_is_not_sent_again_however_soon_it_goes(rig):

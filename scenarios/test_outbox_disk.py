@@ -204,6 +204,21 @@ async def test_a_server_that_ends_waits_a_moment_for_what_is_on_its_way(rig):
         rig.expect(uplink, FIRST, first="west")
 
 
+@pytest.mark.fault("broker", "slow path")
+async def test_a_message_that_is_acknowledged_lets_none_of_another_topic_go(rig):
+    """Of each topic one message is on its way: the second one waits for the PUBACK of its first."""
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.wait(seconds(11))
+    await rig.delay_pubacks(seconds(2))
+    frames = [await rig.craft(one) for one in (rig.alpha, rig.charlie, rig.charlie)]
+    for frame, wait_ms in zip(frames, (500, 1_600, 5_000), strict=True):
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(wait_ms))
+    for uplink in (before, *frames):
+        rig.expect(uplink, FIRST, first="west")
+
+
 @pytest.mark.fault("broker", "message refused")
 async def test_what_a_refusal_makes_room_for_goes_at_once(rig):
     """Of three messages on their way the first is refused: the fourth waits for no other PUBACK."""

@@ -307,7 +307,8 @@ class Configurations:
             for name in keeps:
                 mode = (folder / name).stat().st_mode & 0o777 if (folder / name).exists() else 0
                 found += check.same(f"mode of {name}", "600", f"{mode:o}")
-            found += [one for what in serving.wrong for one in check.same(what, "none", "one")]
+            wrong = *serving.wrong, *broker.wrong
+            found += [one for what in wrong for one in check.same(what, "none", "one")]
             due = [*writes, *writes]
             if turns_at is not None:
                 due.insert(turns_at - begins_at, {"kind": "lns.turned", "file": "a.jsonl.1"})
@@ -393,7 +394,8 @@ class Clients:
 
     def __init__(self) -> None:
         self.filters: dict[str, list[str]] = {}
-        self._broker = MqttBroker(None, lambda message: None, lambda wrong: None)
+        self.wrong: list[str] = []
+        self._broker = MqttBroker(None, lambda message: None, self.wrong.append)
         self._broker.greeted = lambda client: self.filters.update({client.login.client: []})
         self._broker.subscribed = self._subscribed
         self._broker.listen()

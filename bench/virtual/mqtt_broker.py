@@ -34,6 +34,7 @@ _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _NOT_AUTHORIZED, _SHUTTING_DOWN, _QUOTA_EXCEEDED = 0x87, 0x8B, 0x97
 _MOMENT_US, _SECOND_US = 100_000, 1_000_000
+_RECEIVE_MAX = 0xFFFF  # of a client that says nothing of it (3.1.2.11.3)
 _SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
 _OF_CONNECT = {_SESSION_EXPIRY: 4, _RECEIVE_MAXIMUM: 2, _PACKET_MAXIMUM: 4}
 """The octets of what a client may say of itself when it connects."""
@@ -50,7 +51,7 @@ class Client:
         self._numbers = 0
         self._taken: set[tuple[str, bytes]] = set()
         self._unanswered: list[str] = []
-        self._brought: deque[int] = deque()
+        self._brought: deque[tuple[int, int]] = deque()  # which, and when
         self._to_say = bytearray()
         self._kept_back: deque[tuple[int, int, bytes]] = deque()
         self._heard_us = now_us()
@@ -122,7 +123,7 @@ class Client:
         most = inf if self._broker.is_unlimited else self.login.receive_max
         while self._kept_back and len(self._brought) < most:
             number, first, body = self._kept_back.popleft()
-            self._brought.append(number)
+            self._brought.append((number, now_us()))
             self._say(first, body)
 
     def look_at_silence(self) -> None:
@@ -217,7 +218,7 @@ class Client:
             bool(flags & 2),
             keep_alive_s,
             asked.get(_SESSION_EXPIRY, 0),
-            asked.get(_RECEIVE_MAXIMUM, 0xFFFF),
+            asked.get(_RECEIVE_MAXIMUM, _RECEIVE_MAX),
             asked.get(_PACKET_MAXIMUM),
             user,
             password,
@@ -238,9 +239,12 @@ class Client:
 
     def _acknowledged(self, number: int) -> None:
         """4.6: in the order in which the messages came."""
-        due = self._brought.popleft() if self._brought else None
+        due, since_us = self._brought.popleft() if self._brought else (None, 0)
         if due != number:
             raise Violation(f"PUBACK of {number}, not of {due}")
+        late_us, keeps = now_us() - since_us, self.login.receive_max < _RECEIVE_MAX
+        if late_us > _MOMENT_US and not keeps:  # it says how much it holds for a while
+            raise Violation(f"PUBACK {late_us} us after its message")
         self._broker.acknowledged(self, number)
         self._bring_on()
 

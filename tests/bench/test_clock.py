@@ -8,7 +8,7 @@ from time import process_time
 import pytest
 
 from bench import clock
-from bench.clock import Deadlock, Livelock, VirtualTimeLoop, pause, run
+from bench.clock import Deadlock, Livelock, VirtualTimeLoop, awaited_in, pause, run
 from lns.clock import now_us
 from lns.lorawan import mac_commands
 from lns.lorawan.mac_commands import DevStatusReq, MacCommand
@@ -271,3 +271,19 @@ def test_what_is_done_in_a_thread_may_be_made_to_fail() -> None:
             await loop.run_in_executor(None, divmod, 7, 2)
 
     run(play())
+
+
+def test_what_would_be_called_is_named_unless_it_was_cancelled() -> None:
+    async def play() -> list[list[str]]:
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(1, now_us)
+        named = [awaited_in("lns"), awaited_in("bench")]
+        timer.cancel()
+        near, far = socket.socketpair()
+        with near, far:
+            loop.add_reader(near, now_us)
+            named.append(awaited_in("lns"))
+            loop.remove_reader(near)
+        return [*named, awaited_in("lns")]
+
+    assert run(play()) == [["lns.clock.now_us"], [], ["lns.clock.now_us"], []]

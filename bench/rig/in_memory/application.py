@@ -321,6 +321,8 @@ class Outboxes:
         """A server is killed."""
         if lns in self._disks:
             await self._disks[lns].kill()
+            if len(self._disks) == 1:  # whoever else is there may be tried again
+                self._disks[lns].look_at_loop("lns.delivery.outbox")
 
     def stop_broker(self) -> None:
         """Nobody can connect."""
@@ -335,9 +337,11 @@ class Outboxes:
         self._send_again()
 
     async def end(self) -> None:
-        """The case is over."""
+        """The case is over, and nobody runs any more."""
         for disk in self._disks.values():
             await disk.end()
+        for disk in [*self._disks.values()][:1]:
+            disk.look_at_loop()
 
     async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""

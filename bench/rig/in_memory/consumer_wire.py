@@ -27,7 +27,7 @@ from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
 from lns.clock import now_us
 from lns.delivery import Incoming
-from lns.delivery.detectors import TOPIC, topic_of
+from lns.delivery.detectors import PERFORMS, TOPIC, topic_of
 from lns.delivery.effect import (
     EffectUnavailable,
     JsonLinesFile,
@@ -41,11 +41,11 @@ from lns.delivery.mqtt_session import Broker, Patience
 from lns.delivery.subscription import Delivery, HeldSubscription
 from lns.store.inbox_store import SqliteInboxStore, Transaction
 
-_TOPIC = "lorawan/+/+/up"
+_TOPIC, _ALL = "lorawan/+/+/up", "lorawan/#"
 _HELD_MAX, _KEEP_ALIVE_S, _SESSION_S, _PACKET_BYTES_MAX = 200, 30, 86_400, 1 << 20
 _AT_LEAST_ONCE, _NOTHING_RETAINED = 1, 2 << 4
 """Options of a subscription (MQTT 5.0, 3.8.3.1): QoS 1, with what is retained or not."""
-_ASKED = {_TOPIC: _AT_LEAST_ONCE | _NOTHING_RETAINED, TOPIC: _AT_LEAST_ONCE}
+_ASKED = dict.fromkeys((_TOPIC, _ALL), _AT_LEAST_ONCE | _NOTHING_RETAINED) | {TOPIC: _AT_LEAST_ONCE}
 _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
 _TOO_LATE = "lorawan/bench/late/up"
 _OF_NO_MEANING = {f"of no meaning {number}": "" for number in range(5)}
@@ -69,7 +69,9 @@ class ConsumerWire:
         memory: MemoryBroker,
         brought: Brought,
         found: Callable[[str], None],
+        hears_all: bool,
     ) -> None:
+        self._topics = _ALL if hears_all else _TOPIC
         self._name, self._client_id = name, name.replace(" ", "-")
         self._memory, self._brought, self._found = memory, brought, found
         self._chance = stream(seed, name, "subscription")
@@ -92,7 +94,7 @@ class ConsumerWire:
         """Be subscribed, as a consumer is as long as it runs."""
         self._broker.listen()
         subscription = self._subscription = HeldSubscription(
-            Broker(str(self._broker.path), 1), _TOPIC, self._client_id,
+            Broker(str(self._broker.path), 1), self._topics, self._client_id,
             lambda delivery: delivered(self._hold(delivery)),
             patient=True, patience=Patience(in_flight_max=1), chance=self._chance, retained=TOPIC,
             on_retained=self._hear,
@@ -113,6 +115,8 @@ class ConsumerWire:
         assert self._subscription is not None
         self._renewals += 1
         self._subscription.renew(why)
+        if self._subscription.connected:
+            self._wrong("not connected when it has given that up", "connected")
 
     async def fall_silent(self) -> None:
         """Let a consumer that is about to end take nothing more, whatever it is brought."""
@@ -535,6 +539,7 @@ def forget_topics(file: Path) -> None:
             for name, without in ids.items():
                 db.execute("UPDATE inbox_window SET name = ? WHERE name = ?", (without, name))
             db.execute("DELETE FROM inbox_number WHERE name = 'has_topics'")
+            db.execute("DELETE FROM inbox_number WHERE name = ?", (PERFORMS,))
 
 
 def _without_topic(name: str) -> str:

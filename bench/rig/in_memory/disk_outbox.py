@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 from paho.mqtt import client as paho
 
 from bench.chance import stream
-from bench.clock import VirtualTimeLoop
+from bench.clock import awaited_in, is_disk_slow
 from bench.host.lns_process import alive
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.in_memory.outbox_file import age, is_held, listed, parts, seize, spare
@@ -188,13 +188,18 @@ class DiskOutbox:
         self.broker.go()
         rmtree(self._folder)
 
+    def look_at_loop(self, room: str = "lns.delivery") -> None:
+        """Whoever has ended, server or consumer, is called no more, whatever comes."""
+        for name in awaited_in(room):
+            self._wrong(f"in the end: expected nobody to be called, observed {name}")
+
     async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable."""
         upstream = self._upstream
         if upstream is None:
             raise UpstreamUnavailable("the server does not run")
         self._waiting += 1
-        since_us, is_slow = now_us(), self._is_slow
+        since_us, is_slow = now_us(), is_disk_slow()
         try:
             await upstream.publish(message)
         except UpstreamUnavailable as unavailable:
@@ -254,11 +259,6 @@ class DiskOutbox:
         """Set the server's wall clock forward or back: what it has said was by another one."""
         self._stepped_us += us
         self._oldest = None
-
-    @property
-    def _is_slow(self) -> bool:
-        loop = asyncio.get_running_loop()
-        return isinstance(loop, VirtualTimeLoop) and loop.thread_us > 0
 
     @property
     def _keep_us(self) -> int:
@@ -488,7 +488,7 @@ class DiskOutbox:
         _, refused_us = self._refused.get(self._topics[message_id], (0, 0))
         free_us = max(self._opened_us, self._freed_us, self.broker.lost_us, refused_us)
         is_late = min(waited_us - retry_us, now_us() - free_us) > _PUT_ASIDE_US
-        if waited_us <= retry_us or (is_late and not self._is_slow):
+        if waited_us <= retry_us or (is_late and not is_disk_slow()):
             self._wrong(
                 f"{message_id}: expected put aside after {retry_us} us, or {_PUT_ASIDE_US} more,"
                 f" observed {waited_us}"

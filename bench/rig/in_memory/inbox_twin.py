@@ -9,6 +9,7 @@ from sqlite3 import Connection
 from typing import TypeVar
 
 from bench.inspection.redis_use import Words
+from bench.rig.in_memory.consumer_wire import forget_topics
 from bench.rig.in_memory.outbox_file import ill_kept
 from lns.delivery.inbox import figures, figures_in
 from lns.store.inbox_store import (
@@ -83,6 +84,19 @@ def _numbers(mark: str | bytes) -> tuple[int, ...]:
 
 def _oldest(marks: Mapping[bytes, bytes]) -> list[bytes]:
     return sorted(marks, key=lambda name: (_numbers(marks[name])[1], name))
+
+
+def make_older(file: Path, found: Callable[[str], None]) -> None:
+    """Write an inbox as an earlier version did; whoever reads it finds as many duplicates in it.
+
+    Nobody could switch the look at sequence numbers off then.
+    """
+    before, _ = figures_in(file)
+    forget_topics(file)
+    after, _ = figures_in(file)
+    if before.num_dup_msgs_rcvd not in (0, after.num_dup_msgs_rcvd):
+        due, seen = before.num_dup_msgs_rcvd, after.num_dup_msgs_rcvd
+        found(f"NumDupMsgsRcvd: expected {due}, observed {seen}")
 
 
 class TwinInbox(SqliteInboxStore):

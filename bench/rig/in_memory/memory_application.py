@@ -13,16 +13,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from bench.clock import until
+from bench.clock import awaited_in, is_disk_slow, until
 from bench.host.program import ConsumerDied
 from bench.inspection import consumer
 from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
-from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay, forget_topics
+from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay
 from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.inbox_twin import TwinInbox
+from bench.rig.in_memory.inbox_twin import TwinInbox, make_older
 from bench.rig.in_memory.mistakes import far_from_utc, without_zone
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
@@ -93,7 +93,7 @@ class MemoryConsumer(Consumer):
             if self._setup.on_disk:
                 self.wire = ConsumerWire(
                     self.settings.name, self._setup.seed, self._folder, self._broker,
-                    self._brought, lambda text: self._find([text]),
+                    self._brought, lambda text: self._find([text]), self.settings.knows_oldest,
                 )  # fmt: skip
             if self.settings.republishes:
                 self.relay = Relay(
@@ -212,7 +212,7 @@ class MemoryConsumer(Consumer):
 
     async def look_at_figures(self) -> None:
         """What it tells of itself is what is in its store, and what waits for a decision."""
-        if self._inbox is None or self._store is None or self._books.is_blind:
+        if self._inbox is None or self._store is None or self._books.is_blind or is_disk_slow():
             return
         name, before = self.settings.name, await figures_of(self._store)
         seen, waiting = await self._inbox.figures(), self._books.waiting(name)
@@ -528,8 +528,8 @@ class MemoryApplication(Application):
             wire.start()
 
     def _wires(self) -> list[ConsumerWire | Relay]:
-        wires = [wire for one in self._consumers.values() for wire in (one.wire, one.relay)]
-        return [wire for wire in wires if wire is not None]
+        consumers = self._consumers.values()
+        return [wire for one in consumers for wire in (one.wire, one.relay) if wire is not None]
 
     def delay(self, us: int, messages: int, lns: str | None) -> None:
         self._outboxes.delay(us, messages, lns)
@@ -552,8 +552,7 @@ class MemoryApplication(Application):
             remembered = books.remembered(ids, self._utc_us())
             numbers = (await store.summary()).numbers
             kept = books.kept(known_us(numbers))
-            keys = seen.remembered[Detector.KEY].count
-            by_key = books.remembered_keys(keys, self._utc_us())
+            by_key = books.remembered_keys(seen.remembered[Detector.KEY].count, self._utc_us())
             parked = books.put_aside(map(_parked, await store.parked()))
             topicless = books.topicless(numbers.get("topicless_until_us", 0))
             by_time = *remembered, *by_key, *kept, *topicless
@@ -566,6 +565,8 @@ class MemoryApplication(Application):
         if self._folder is not None:
             rmtree(self._folder)
         await self._outboxes.end()
+        for name in [] if self._outboxes.are_on_disk else awaited_in("lns.delivery"):
+            self._setup.case.find(consumer.found(f"{name} is called in the end", now_us()))
 
     async def _store(self, name: str, consumer: str = _NOBODY) -> InboxStore:
         """What a consumer that starts has: on a disk, what can be read there."""
@@ -577,17 +578,16 @@ class MemoryApplication(Application):
         if self._folder is None:
             self._folder = new_folder("inbox")
         if name in self._inboxes:
-            await self._inboxes[name].close()
+            await self._inboxes.pop(name).close()
         file = self._folder / name
         if consumer != _NOBODY:
             if self._to_store[consumer].is_cut:
                 raise StoreUnavailable(f"the file of consumer {consumer} takes nothing")
             self._starts[name] += 1
             if self._starts[name] == 2:
-                forget_topics(file)
-        found = self._shared.found
-        opened = self._inboxes[name] = TwinInbox(file, found, entries_max=self._rooms[name])
-        return opened
+                make_older(file, self._shared.found)
+        opened = TwinInbox(file, self._shared.found, entries_max=self._rooms[name])
+        return self._inboxes.setdefault(name, opened)
 
     async def _in_redis(self, name: str, consumer: str) -> InboxStore:
         """What consumers share there; each has a way of its own to it."""
