@@ -64,8 +64,8 @@ class Witness:
         if topic.endswith(STATUS_TOPIC):
             kind = "upstream.status"
         fields: dict[str, object] = {"topic": topic, "body": body}
-        if "messageId" not in body and "messageId" in properties:
-            fields["message_id"] = properties["messageId"]
+        if "messageId" not in body and (named := properties.get("messageId")):
+            fields["message_id"] = named
         self._record("upstream", kind, fields)
 
 
