@@ -64,7 +64,16 @@ class StationTime:
         None where the two are of different clocks, or of none; before 0 where what was held is
         told behind a later one.
         """
-        return _passed(uplink.xtime, ended_us, self._ended.get(uplink.station))
+        return _passed(uplink.xtime, ended_us, self._first(uplink.station, ended_us))
+
+    def _first(self, station: str, at_us: int) -> tuple[int, int, int] | None:
+        """The first frame that it told of the same session of its radio; the byte may come again.
+
+        What was held is told in the next session.
+        """
+        first, since_us = self._ended.get(station), self._configured_us.get(station, 0)
+        is_same = first is not None and (first[2] > since_us) == (at_us > since_us)
+        return first if is_same else None
 
     def apart_us(self, passed_us: int) -> int:
         """How far the clocks of a station and of the air may be apart after that time."""
@@ -80,7 +89,12 @@ class StationTime:
             return
         passed_us, counted_us = self.passed(uplink, ended_us)
         clock, counter_us = divmod(uplink.xtime, _END)
-        first = self._ended.setdefault(uplink.station, (clock, counter_us, ended_us))
+        first = self._first(uplink.station, ended_us) or (clock, counter_us, ended_us)
+        if (
+            ended_us > self._configured_us.get(uplink.station, 0)
+            or uplink.station not in self._ended
+        ):
+            self._ended[uplink.station] = first
         if counted_us is not None and abs(counted_us - passed_us) > self.apart_us(passed_us):
             yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
         if not self._is_exact:
@@ -109,7 +123,7 @@ class StationTime:
 
     def sent(self, station: str, xtime: int, began_us: int, check: Scrutiny) -> Iterator[Found]:
         """What is wrong in when a station says that a downlink began."""
-        passed_us, counted_us = _passed(xtime, began_us, self._ended.get(station))
+        passed_us, counted_us = _passed(xtime, began_us, self._first(station, began_us))
         if self._is_exact and counted_us is not None:
             if abs(counted_us - passed_us) > self.apart_us(passed_us):
                 yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
