@@ -254,7 +254,6 @@ class Network:
         client.peer, accepted.peer = accepted, client
         listener.connections = [one for one in listener.connections if not one._lost]
         listener.connections.append(accepted)
-        self._clients = [one for one in self._clients if not one._lost]
         self._clients.append(client)
         far.connection_made(accepted)
         near.connection_made(client)
