@@ -34,7 +34,8 @@ class StationTime:
     alone: bool = True
     gps_began_us: int | None = None
     shows: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
-    _ended: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    _ended: dict[tuple[str, int], tuple[int, int, int]] = field(default_factory=dict)
+    """The first frame of each session of a radio: session byte, counter, and when it ended."""
     _shown: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _configured_us: dict[str, int] = field(default_factory=dict)
     _configured: Counter[str] = field(default_factory=Counter)
@@ -48,7 +49,7 @@ class StationTime:
 
     def connected(self, station: str) -> None:
         """It may have begun again, with a clock that starts anew under the same session byte."""
-        self._ended.pop(station, None)
+        self._ended.pop((station, self._configured[station]), None)
         self._shown.pop(station, None)
         self._hosts_us.pop(station, None)
 
@@ -64,16 +65,18 @@ class StationTime:
         None where the two are of different clocks, or of none; before 0 where what was held is
         told behind a later one.
         """
-        return _passed(uplink.xtime, ended_us, self._first(uplink.station, ended_us))
+        return self._since_first(uplink.station, uplink.xtime, ended_us)
 
-    def _first(self, station: str, at_us: int) -> tuple[int, int, int] | None:
-        """The first frame that it told of the same session of its radio; the byte may come again.
+    def _since_first(self, station: str, xtime: int, at_us: int) -> tuple[int, int | None]:
+        return _passed(xtime, at_us, self._ended.get(self._session(station, at_us)))
 
-        What was held is told in the next session.
+    def _session(self, station: str, at_us: int) -> tuple[str, int]:
+        """Of which session of its radio something was then; the next one may have the same byte.
+
+        What was held is told in the next one.
         """
-        first, since_us = self._ended.get(station), self._configured_us.get(station, 0)
-        is_same = first is not None and (first[2] > since_us) == (at_us > since_us)
-        return first if is_same else None
+        is_held = at_us <= self._configured_us.get(station, 0)
+        return station, self._configured[station] - is_held
 
     def apart_us(self, passed_us: int) -> int:
         """How far the clocks of a station and of the air may be apart after that time."""
@@ -89,12 +92,8 @@ class StationTime:
             return
         passed_us, counted_us = self.passed(uplink, ended_us)
         clock, counter_us = divmod(uplink.xtime, _END)
-        first = self._first(uplink.station, ended_us) or (clock, counter_us, ended_us)
-        if (
-            ended_us > self._configured_us.get(uplink.station, 0)
-            or uplink.station not in self._ended
-        ):
-            self._ended[uplink.station] = first
+        session = self._session(uplink.station, ended_us)
+        first = self._ended.setdefault(session, (clock, counter_us, ended_us))
         if counted_us is not None and abs(counted_us - passed_us) > self.apart_us(passed_us):
             yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
         if not self._is_exact:
@@ -123,7 +122,7 @@ class StationTime:
 
     def sent(self, station: str, xtime: int, began_us: int, check: Scrutiny) -> Iterator[Found]:
         """What is wrong in when a station says that a downlink began."""
-        passed_us, counted_us = _passed(xtime, began_us, self._first(station, began_us))
+        passed_us, counted_us = self._since_first(station, xtime, began_us)
         if self._is_exact and counted_us is not None:
             if abs(counted_us - passed_us) > self.apart_us(passed_us):
                 yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
