@@ -42,7 +42,7 @@ F_CNT_GAP_MAX = 16_384
 KEEP_POWER = 15
 _MIC_AND_MHDR = 5
 _F_OPTS_MAX = 15
-_GRANTED = b"\x07"
+GRANTED = b"\x07"
 _ANSWERED = (Cid.LINK_CHECK, Cid.DEVICE_TIME)
 _GPS_STEP_US = 4_000  # 1/256 s, rounded
 _GPS_AGAIN_US = (1 << 32) * 1_000_000
@@ -98,10 +98,11 @@ class Session:
         octets = frame.clear(self.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
         if f_cnt <= 1 and f_cnt < self.newest:
             self.nb_trans = None
-            self.has_set_dwell = None if self.has_set_dwell else self.has_set_dwell
+            if self.has_set_dwell:
+                self.has_set_dwell = None
         granted = [command.told for command in from_device(octets) if command.cid is Cid.LINK_ADR]
         if granted and f_cnt > self.newest and self.nb_trans_asked:
-            if granted[-1] == _GRANTED and self.nb_trans is not None:
+            if granted[-1] == GRANTED and self.nb_trans is not None:
                 self.nb_trans = self.nb_trans_asked
             self.nb_trans_asked = 0
         self.has_set_dwell = Cid.TX_PARAM_SETUP in _requests(octets) or self.has_set_dwell

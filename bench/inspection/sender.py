@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import KnownDevice
+from bench.inspection.downlink import GRANTED, KnownDevice
 from bench.inspection.gateway import UNKNOWN_AIR, AirFacts
 from bench.inspection.orders import ON_TIME_US, Windows, late_us
 from bench.inspection.owed import Message, OnAir, Sender
@@ -36,7 +36,6 @@ _HEARD = re.compile(
 )
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
 _DOWNLINKS, _ACKS = "downlinks", "acknowledgements"
-_GRANTED = b"\x07"
 ADR_ACK_LIMIT, ADR_ACK_DELAY = 64, 32
 _REPEATED_US = 3_000_000
 """How soon a frame that is to be acknowledged may be repeated: a second after RX2 has opened."""
@@ -467,8 +466,8 @@ class Senders:
             elif answered > asked:
                 yield check.wrong(f"answers to {cid.name}", f"{asked} in all", answered)
         for command in said:
-            if command.cid is Cid.LINK_ADR and command.told != _GRANTED:
-                yield check.wrong("LinkADRAns", _GRANTED, command.told)
+            if command.cid is Cid.LINK_ADR and command.told != GRANTED:
+                yield check.wrong("LinkADRAns", GRANTED, command.told)
             elif command.cid is Cid.LINK_ADR and sender.adr:
                 sender.nb_trans = max(1, sender.nb_trans_asked)
         sender.owes.clear()
