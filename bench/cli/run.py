@@ -31,6 +31,7 @@ from bench.cli.output import (
     shown_path,
 )
 from bench.cli.scenarios import ScenarioLines, chosen, nothing_fits
+from bench.host.program import first_cause
 from bench.night.record import (
     CaseVerdict,
     ExitCode,
@@ -260,17 +261,15 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
     if folder is None:
         raise BenchBroken(f"The scenarios left no capture in {selection.capture_dir}.")
     verdicts = tuple(read_verdicts(folder))
-    books = wholeness(folder)
-    return Ran(folder, verdicts, books, lines.failed, interrupted, left_open)
+    return Ran(folder, verdicts, wholeness(folder), lines.failed, interrupted, left_open)
 
 
 def _left_open(left: Exception) -> str:
     """What stays open, the first of it; an error of something else goes on."""
-    while isinstance(left, ExceptionGroup):
-        left = left.exceptions[0]
-    if not isinstance(left, pytest.PytestUnraisableExceptionWarning):
-        raise left
-    return str(left.__cause__ or left).partition("\n")[0]
+    first = first_cause(left)
+    if not isinstance(first, pytest.PytestUnraisableExceptionWarning):
+        raise first
+    return str(first.__cause__ or first).partition("\n")[0]
 
 
 def _pytest_arguments(selection: Selection) -> list[str]:

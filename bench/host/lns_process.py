@@ -32,6 +32,7 @@ from bench.host.program import (
     ProgramMissing,
     ProgramSilent,
     Starter,
+    first_cause,
     free_port,
     guard_program,
     is_answered,
@@ -274,9 +275,7 @@ def alive(lns: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        cause: BaseException = error
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
+        cause = first_cause(error)
         if isinstance(cause, OSError):
             raise  # the capture cannot be written: no matter of the server
         text = f"network server {lns} ended: {type(cause).__name__}: {cause}"

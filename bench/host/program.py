@@ -62,6 +62,13 @@ class HostError(Exception):
     """A program of this host is missing or does not do what it should; the text says more."""
 
 
+def first_cause(failure: BaseException) -> BaseException:
+    """What broke first, in a group of groups."""
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    return failure
+
+
 class ProgramMissing(HostError):
     """A program is not installed; the text says what to do."""
 

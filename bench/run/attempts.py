@@ -20,7 +20,7 @@ from bench.device.interfaces import (
 )
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.host.lns_process import ServerDied
-from bench.host.program import ConsumerDied, HostError
+from bench.host.program import ConsumerDied, HostError, first_cause
 from bench.lab.basicstation_host import GatewayFailed
 from bench.rig.on_hardware.hardware_bench import GatewaysAway
 from bench.rig.on_hardware.lab_board import BoardUnfit
@@ -224,9 +224,3 @@ def innermost(failure: BaseException) -> str:
     """The first cause in a group of groups, in a line."""
     cause = first_cause(failure)
     return f"{type(cause).__name__}: {cause}"
-
-
-def first_cause(failure: BaseException) -> BaseException:
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure

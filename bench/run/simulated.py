@@ -32,12 +32,13 @@ from bench import clock, sockets
 from bench.clock import Livelock
 from bench.device.interfaces import Joining, Sent
 from bench.host.fork_server import leave_ctrl_c
+from bench.host.program import first_cause
 from bench.plan import Item, PlannedAct, PlannedCase, PlannedDevice, needed_by
 from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
 from bench.rig.stations import DATA_RATE
-from bench.run.attempts import Play, first_cause, innermost, perform, serves_not, told_of
+from bench.run.attempts import Play, innermost, perform, serves_not, told_of
 from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
 from bench.verdict.case import Book, Case, Result, Verdict
 from bench.verdict.owner import Owner

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from bench.device.serial_line import LineLost
-from bench.host.program import HostError
+from bench.host.program import HostError, first_cause
 from bench.lab.inventory import BenchLock, Inventory, LockHeld
 from bench.plan import PlannedCase, PlannedDevice, abilities_of, lacking, schedule
 from bench.rig.hardware_rig import CAPABILITIES, hardware_rig
@@ -26,7 +26,7 @@ from bench.rig.on_hardware.lab_board import DATA_OVERHEAD_BYTES, LabBoard
 from bench.rig.programs.process_bench import ProcessBench
 from bench.rig.provisioning import provision
 from bench.rig.rig import Rig
-from bench.run.attempts import DEVICE_ERRORS, Play, Turn, first_cause, perform, repeated
+from bench.run.attempts import DEVICE_ERRORS, Play, Turn, perform, repeated
 from bench.run.run_record import (
     RETENTION_S,
     Plan,

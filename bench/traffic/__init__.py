@@ -23,8 +23,8 @@ from bench.capture import Record, run_folder
 from bench.capture.run_folder import Ending, Origin
 from bench.chance import stream
 from bench.clock import pause
+from bench.host.program import first_cause
 from bench.rig.in_memory.application import Outboxes
-from bench.run.attempts import first_cause
 from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, Tap, link_pair
 from bench.traffic import campus_iot, conformance
