@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context
 from functools import partial
 from socket import socket
+from traceback import walk_stack
 from types import FrameType
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
@@ -90,10 +91,14 @@ def left_open() -> list[str]:
     return loop.network.left_open() if isinstance(loop, VirtualTimeLoop) else []
 
 
-def _is_ours(frame: FrameType) -> bool:
+_LENT = {"lns.clock", "lns.capture"}
+"""What the bench itself reads its clock and writes its captures with."""
+
+
+def _is_of(frame: FrameType, *packages: str) -> bool:
     name = frame.f_globals.get("__name__", "")
-    is_asked_the_time = name == "lns.clock" or frame.f_code.co_name == "_read_us"
-    return name.partition(".")[0] in ("bench", "lns") and not is_asked_the_time
+    is_lent = name in _LENT or frame.f_code.co_name == "_read_us"
+    return name.partition(".")[0] in packages and not is_lent
 
 
 @contextmanager
@@ -272,16 +277,18 @@ class VirtualTimeLoop(BaseEventLoop):
             raise Livelock(self._now_us, self._spinning)
 
     def _look(self, _: int, frame: FrameType | None) -> None:
-        """Livelock if the turn is the one of the last look; whoever catches it does not go on."""
+        """Livelock if the turn is the one of the last look, and a server's or a consumer's.
+
+        The bench judges all of a long case in one turn. Who catches the Livelock does not go on.
+        """
         here = self._now_us, self._turns
-        if here != self._looked_at:
+        frames = [one for one, _ in walk_stack(frame)]
+        if here != self._looked_at or not any(_is_of(one, "lns") for one in frames):
             self._looked_at = here
             return
-        while frame is not None and not _is_ours(frame):
-            frame = frame.f_back
-        assert frame is not None, "the loop itself is ours"
-        code = frame.f_code
-        where = f"{frame.f_globals['__name__']}, {code.co_qualname} (line {frame.f_lineno})"
+        inmost = next(one for one in frames if _is_of(one, "bench", "lns"))
+        code = inmost.f_code
+        where = f"{inmost.f_globals['__name__']}, {code.co_qualname} (line {inmost.f_lineno})"
         self._failure = Livelock(self._now_us, {where: code.co_filename})
         raise self._failure
 

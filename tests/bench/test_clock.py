@@ -2,13 +2,15 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from time import process_time
 
 import pytest
 
 from bench import clock
 from bench.clock import Deadlock, Livelock, VirtualTimeLoop, awaited_in, pause, run
+from lns.capture import Capture
 from lns.clock import now_us
 from lns.lorawan import mac_commands
 from lns.lorawan.mac_commands import DevStatusReq, MacCommand
@@ -155,6 +157,25 @@ def test_what_takes_long_in_many_turns_is_let_be(monkeypatch: pytest.MonkeyPatch
             while process_time() - began < 0.01:
                 pass
             await asyncio.sleep(0.001)
+
+    run(main())
+
+
+def test_a_long_turn_of_the_bench_is_let_be(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It judges a hundred thousand receptions in one, and writes it down as a server does."""
+    monkeypatch.setattr(clock, "LOOKS_EACH_S", 0.05)
+
+    def busy_us() -> int:
+        began = process_time()
+        while process_time() - began < 0.3:
+            sum(range(1000))
+        return now_us()
+
+    async def main() -> None:
+        with closing(Capture(tmp_path, run_id="long", now_us=busy_us)) as capture:
+            capture.record("bench", "case.end", {})
 
     run(main())
 

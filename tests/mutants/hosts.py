@@ -180,6 +180,20 @@ MUTANTS = (
         "tests/bench/test_clock.py",
     ),
     Mutant(
+        "a long turn of the bench itself is broken off",
+        "bench/clock.py",
+        ' or not any(_is_of(one, "lns") for one in frames):',
+        ":",
+        "tests/bench/test_clock.py",
+    ),
+    Mutant(
+        "what the bench writes with is taken for a server",
+        "bench/clock.py",
+        '_LENT = {"lns.clock", "lns.capture"}',
+        '_LENT = {"lns.clock"}',
+        "tests/bench/test_clock.py",
+    ),
+    Mutant(
         "the end of a link is told as often as somebody ends it",
         "bench/station/tap.py",
         "        if not is_over:\n            self._over()\n",
