@@ -31,7 +31,7 @@ _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
 _TOLD_WITHIN_US = 100_000
 _HEARD_BW_HZ = 125_000
-Signal = tuple[int, float]
+Signal = tuple[float, float]
 
 
 class AirFacts(Protocol):
@@ -79,6 +79,7 @@ class Gateways:
     _diids: set[tuple[str, int]] = field(default_factory=set)
     _told: dict[str, set[tuple[bytes, int, int]]] = field(default_factory=dict)
     _linked_us: dict[str, int] = field(default_factory=dict)
+    _configs_due: dict[str, int] = field(default_factory=dict)
     _latest: dict[str, tuple[int, int]] = field(default_factory=dict)
     """When the newest frame ended that each has told, and when it told that."""
     _found: list[Found] = field(default_factory=list)
@@ -261,8 +262,23 @@ class Gateways:
             if not is_shut_out and end_us - may_us > within_us:
                 yield station, may_us, "new connection"
 
-    def connected(self, station: str) -> None:
-        """It may have begun again, with a clock that starts anew under the same session byte."""
+    def configures(self, station: str) -> bool:
+        """Note a `router_config`; whether the station has introduced itself for it."""
+        due = self._configs_due.get(station, 1)
+        self._configs_due[station] = max(due - 1, 0)
+        return due > 0
+
+    def introduced(self, event: Event) -> None:
+        """Read a `version`, also one that is injected.
+
+        The station may have begun again, with a clock that starts anew under the same session byte.
+        """
+        station, is_first = event["station"], "link" in event
+        due = self._configs_due.get(station, 0)
+        self._configs_due[station] = 1 if is_first else due + 1
+        if not is_first and event.get("origin") != "injected":
+            check = serving(station, f"version of {station}", event["t_us"])
+            self._found.append(check.wrong("times", "once on each connection", "again"))
         self.time.connected(station)
         self._told.pop(station, None)
         self._latest.pop(station, None)
@@ -300,16 +316,28 @@ class Gateways:
         yield from check.same("DR", sent["dr"], uplink.dr)
         yield from check.same("Freq", sent["freq_hz"], uplink.freq_hz)
         number = sent.get("transmission", 0)
-        strength = self.air.strength(number, uplink.station, uplink.rctx)
-        if strength is not None:
-            # An octet without sign, and one of quarters: what does not fit begins again.
-            yield from check.same("rssi", float(-(-strength[0] % 256)), uplink.rssi)
-            quarters = (int(4 * strength[1]) + 128) % 256 - 128
-            yield from check.same("snr", quarters / 4, uplink.snr)
+        signals = [*self._signals(number, uplink.station)]
+        if uplink.rctx < len(signals):
+            rssi, snr = signals[uplink.rctx]
+            yield from check.same("rssi", rssi, uplink.rssi)
+            yield from check.same("snr", snr, uplink.snr)
+            # Of what all its antennas hear at one moment it tells the best.
+            best = max(range(len(signals)), key=lambda n: 8 * 4 * signals[n][1] + signals[n][0])
+            if signals[best] != signals[uplink.rctx]:
+                yield check.wrong("rctx", best, uplink.rctx)
         ended_us = sent["t_us"] + sent["airtime_us"]
         if uplink.xtime and self.rig == "simulated":
             yield from self._promptly(uplink, ended_us, check)
         yield from self.time.heard(uplink, ended_us, check)
+
+    def _signals(self, transmission: int, station: str) -> Iterator[Signal]:
+        """RSSI and SNR of it at each antenna, as a station keeps them."""
+        antenna = 0
+        while (strength := self.air.strength(transmission, station, antenna)) is not None:
+            # An octet without sign, and one of quarters: what does not fit begins again.
+            quarters = (int(4 * strength[1]) + 128) % 256 - 128
+            yield float(-(-strength[0] % 256)), quarters / 4
+            antenna += 1
 
     def _promptly(self, uplink: Uplink, ended_us: int, check: Scrutiny) -> Iterator[Found]:
         """A frame is told once, and at once, unless the link was lost meanwhile."""

@@ -97,7 +97,6 @@ class Inspector:
         self._joins: dict[str, Uplink] = {}
         self._handed_over: dict[str, int] = {}
         self._introduced: dict[str, int] = {}
-        self._configured: set[str] = set()
         self._found: list[Found] = []
         self._class_c = ClassC(self._name)
         self._times_asked: dict[str, dict[int, int]] = {}
@@ -219,8 +218,7 @@ class Inspector:
                 asked[told["txtime"]] = event["t_us"]
             if told.get("msgtype") == "version":
                 self._introduced[event["station"]] = event["t_us"]
-                self._gateways.connected(event["station"])
-                self._configured.discard(event["station"])
+                self._gateways.introduced(event)
             return
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
@@ -279,9 +277,8 @@ class Inspector:
             )  # fmt: skip
             self._found += router_config(told, self._network.plan, self._network.net_id, check)
             self._found += self._time.mux_time(told, event["t_us"], check)
-            if event["station"] in self._configured and not self._has_twins:
+            if not (self._gateways.configures(event["station"]) or self._has_twins):
                 self._found.append(check.wrong("msgtype", "one for each version", "another one"))
-            self._configured.add(event["station"])
         elif told.get("msgtype") == "timesync":
             self._found += self._timesync(event, told, check)
         elif told.get("msgtype") == "getxtime":

@@ -11,7 +11,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from bench.capture import Record
@@ -126,23 +126,29 @@ class Faults:
 
 @dataclass(slots=True)
 class Leaving:
-    """A text on its way out, and what is to be recorded of it."""
+    """A text on its way out, and what is to be recorded of it.
+
+    `link`: of what a station says first, on which of its connections.
+    """
 
     text: str
     direction: str
     held_us: int = 0
     origin: str | None = None
+    link: int | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
     """One connection of the station: both links, and what waits to be sent on each.
 
-    On a link in memory nothing has to wait.
+    On a link in memory nothing has to wait. `number`: how many the station has had with it, until
+    it has said something here.
     """
 
     station: TextLink
     lns: TextLink
+    number: int | None
     to_station: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
     to_lns: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
 
@@ -283,6 +289,7 @@ class Tap:
         self._latency_us = latency_us
         self._faults = Faults(station, record)
         self._connection: Connection | None = None
+        self._connections = 0
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -306,8 +313,7 @@ class Tap:
             raise LinkClosed("the tap is cut")
         lns_link = await self._link_to_lns()
         station_end, tap_end = link_pair(self._latency_us)
-        self._connection = Connection(tap_end, lns_link)
-        self._tasks.create_task(self._carry(self._connection))
+        self._tasks.create_task(self._carry(self._open(tap_end, lns_link)))
         return station_end
 
     async def accept(self, station_link: TextLink) -> None:
@@ -318,8 +324,12 @@ class Tap:
             lns_link = await self._link_to_lns()
         except LinkClosed:
             return station_link.close()
-        self._connection = Connection(station_link, lns_link)
-        await self._carry(self._connection)
+        await self._carry(self._open(station_link, lns_link))
+
+    def _open(self, station: TextLink, lns: TextLink) -> Connection:
+        self._connections += 1
+        self._connection = Connection(station, lns, self._connections)
+        return self._connection
 
     async def _link_to_lns(self) -> TextLink:
         try:
@@ -439,6 +449,8 @@ class Tap:
             return self._note(leaving, dropped=True, cause=NO_LINK)
         up = leaving.direction == "up"
         link = connection.lns if up else connection.station
+        if up and leaving.origin is None and connection.number is not None:
+            leaving, connection.number = replace(leaving, link=connection.number), None
         if isinstance(link, MemoryLink):
             self._note_leaving(leaving, link)
             return None if link.closed else link.send_now(leaving.text)
@@ -452,6 +464,8 @@ class Tap:
         }
         if leaving.held_us:
             fields["held_us"] = leaving.held_us
+        if leaving.link is not None:
+            fields["link"] = leaving.link
         if dropped:
             fields["dropped"] = True
         if cause is not None:

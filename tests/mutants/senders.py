@@ -276,6 +276,31 @@ MUTANTS = (
         says="octets: expected some that it was handed",
     ),
     station_fault(
+        "a station introduces itself twice",
+        STATION,
+        "        self._tell_frames()\n        try:\n",
+        "        self._say(wire.version_told(station=_VERSION, firmware=_FIRMWARE, features=[]))\n"
+        "        self._tell_frames()\n        try:\n",
+        ANSWERS,
+        says="times: expected once on each connection, observed again",
+    ),
+    station_fault(
+        "a station keeps the worse of two copies",
+        STATION,
+        "if frame.quality > self._frames[at].quality:",
+        "if frame.quality < self._frames[at].quality:",
+        ANSWERS,
+        says="rctx: expected 1, observed 0",
+    ),
+    station_fault(
+        "a station tells of the same frame by two antennas",
+        STATION,
+        "if queued.phy == frame.phy and queued.dr == frame.dr:",
+        "if False:",
+        ANSWERS,
+        says="rctx: expected 1, observed 0",
+    ),
+    station_fault(
         "a station tells of each frame twice",
         STATION,
         "for frame in self._queue.take_all():",

@@ -1,6 +1,7 @@
 """Who is to blame when a station tells of a frame otherwise than it was on the air?"""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -27,16 +28,17 @@ SENT = {"t_us": SECOND_US, "airtime_us": 50_000, "dr": 5, "freq_hz": 868_100_000
 
 @dataclass(frozen=True)
 class Air:
-    """Every transmission is sent and heard with this."""
+    """Every transmission is sent and heard with this, by two antennas if `other` is given."""
 
     power: int | None = None
     signal: tuple[int, float] | None = None
+    other: tuple[int, float] | None = None
 
     def power_dbm(self, transmission: int) -> int | None:
         return self.power
 
     def strength(self, transmission: int, receiver: str, antenna: int) -> tuple[int, float] | None:
-        return self.signal
+        return (self.signal, self.other, None)[antenna]
 
 
 def gateways_on(rig: str, *, air: Air | None = None) -> Gateways:
@@ -52,6 +54,10 @@ def found(*heard: tuple[Uplink, int], rig: str = "simulated") -> list[str]:
         all_found += gateways.heard(uplink, sent, CHECK)
     assert all(one.owner is Owner.GATEWAY for one in all_found)
     return [one.text.removeprefix("frame: ") for one in all_found]
+
+
+def version(**fields: object) -> dict[str, Any]:
+    return {"station": "west", "t_us": 0, **fields}
 
 
 def after(us: int) -> Uplink:
@@ -85,8 +91,41 @@ def test_nobody_compares_the_clocks_of_two_lives() -> None:
     assert found((replace(HEARD, xtime=0), 0), (replace(HEARD, xtime=0), SECOND_US)) == []
     gateways = gateways_on("simulated")
     assert not [*gateways.heard(HEARD, SENT, CHECK)]
-    gateways.connected("west")
+    gateways.introduced(version(link=2))
     assert not [*gateways.heard(HEARD, SENT | {"t_us": 2 * SECOND_US}, CHECK)]
+
+
+def test_it_introduces_itself_once_on_each_connection() -> None:
+    gateways = gateways_on("simulated")
+    for link in (1, 2, 9):
+        gateways.introduced(version(link=link))
+    gateways.introduced(version(origin="injected"))
+    assert not [*gateways.unsaid(0, {})]
+    gateways.introduced(version())
+    assert [one.text for one in gateways.unsaid(0, {})] == [
+        "version of west: times: expected once on each connection, observed again"
+    ]
+
+
+def test_it_is_owed_a_configuration_for_each_time_it_introduces_itself() -> None:
+    gateways = gateways_on("simulated")
+    assert gateways.configures("west")  # it came before the case began
+    assert not gateways.configures("west")
+    gateways.introduced(version(link=1))
+    gateways.introduced(version())
+    assert [gateways.configures("west") for _ in range(3)] == [True, True, False]
+    gateways.introduced(version(link=2))
+    gateways.introduced(version(link=3))  # the link before had ended too soon
+    assert [gateways.configures("west") for _ in range(2)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("other", "rctx"), [((-80, 7), None), ((-80, 6.75), None), ((-80, 7.25), 1), ((-79, 7), 1)]
+)
+def test_of_two_antennas_it_tells_the_better(other: tuple[int, float], rctx: int | None) -> None:
+    gateways = gateways_on("simulated", air=Air(signal=(-80, 7), other=other))
+    wrong = [one.text for one in gateways.heard(HEARD, SENT, CHECK)]
+    assert wrong == [f"frame: rctx: expected {rctx}, observed 0"] * (rctx is not None)
 
 
 def test_for_what_the_bench_said_in_its_name_it_is_not_blamed() -> None:

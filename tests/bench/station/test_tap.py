@@ -155,11 +155,12 @@ def test_texts_pass_both_ways_and_are_recorded(*, wired: bool) -> None:
     rig = play(scene, wired=wired)
     assert rig.arrived == [updf(1), "nonsense {", '{"msgtype":"alarm"}']
     assert rig.stations[NEAR].texts == [DNMSG, "[]"]
-    assert rig.noted == [{"direction": "up"}] * 3 + [{"direction": "down"}] * 2
+    later = [{"direction": "up"}] * 2 + [{"direction": "down"}] * 2
+    assert rig.noted == [{"direction": "up", "link": 1}, *later]
     assert rig.events[0] == (
         f"tap-{NEAR}",
         "station.text",
-        {"station": NEAR, "direction": "up", "text": updf(1)},
+        {"station": NEAR, "direction": "up", "text": updf(1), "link": 1},
     )
 
 
