@@ -211,7 +211,7 @@ def write(root: Path) -> dict[str, Path]:
     bad = root / "test_good_and_bad.py"
     bad.write_text(GOOD_AND_BAD, encoding="utf-8")
     good = "slow_backhaul or three_stations or a_replay_a or a_join_heard or new_session"
-    good += " or always_listens or test_explored"
+    good += " or always_listens or was_over_without_the_store or test_explored"
     side_by_side = {
         "bad": _run(root / "bad", "-p", "lorabench", "--noconftest", str(bad)),
         "good": _run(root / "good", "scenarios", "-k", good),
