@@ -238,6 +238,7 @@ class DiskOutbox:
                 f"released, waiting, put aside: expected {_all(due)}, observed {_all(seen)},"
                 f" and once more {_all(again)}"
             )
+        self._look_at_state()
 
     def fill(self) -> None:
         """Let nothing more be written, until `free`."""
