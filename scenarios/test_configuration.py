@@ -424,10 +424,11 @@ SHAPES = [
         "devices.toml:15: device[1].more_channels_hz: no station listens at 1 Hz",
     ),
     (
-        f"{OTAA}nb_trans = 0\n{ABP.replace('beta', 'b b')}f_cnt_bits = 7",
+        f"{OTAA}nb_trans = 0\n{ABP.replace('beta', 'b b')}f_cnt_bits = 7\nmore_channels_hz = ['']",
         "devices.toml:7: device[0].nb_trans: Input should be greater than or equal to 1\n"
         "devices.toml:9: device[1].name: String should match pattern\n"
-        "devices.toml:15: device[1].f_cnt_bits: Input should be 16 or 32",
+        "devices.toml:15: device[1].f_cnt_bits: Input should be 16 or 32\n"
+        "devices.toml:8: device[1].more_channels_hz[0]: Input should be a valid integer",
     ),
     (
         OTAA.replace('name = "alpha"\n', "") + ABP,
@@ -581,6 +582,7 @@ GUARDED = [
     (NAMED + TOKENS + HTTPS, taken(shows="one of 1 tokens, its own")),
     *((LNS + HTTPS.replace("192.0.2.1", host), taken())
       for host in ("127.0.0.1", "[::1]", "localhost")),
+    (LNS + HTTPS.replace("192.0.2.1", "localhost.example"), CLEAR),
 ]  # fmt: skip
 ODD = [
     ({}, "lns.toml:5: cups.credentials: there is no folder stations"),

@@ -420,7 +420,7 @@ async def test_who_reads_too_slowly_is_dropped(rig):
     await served(rig)
     asks = frame('{"msgtype":"timesync","txtime":1}') * 1500
     hello = upgrade(f"/router/{STRANGER}") + frame(_VERSION)
-    await rig.knock(hello + asks, reads=False, leaves=seconds(20))
+    await rig.knock(hello + asks, reads=False, leaves=seconds(20), lasts=0)
     rig.expect_goodbye("reads too slowly", of=STRANGER)
     await served(rig)
 
@@ -559,8 +559,9 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
     why = "CUPS: no whole request"
     await rig.knock(b"POST", at_cups=True, because=why, lasts=seconds(10))
     await rig.knock(post(INFO, body)[:-1], at_cups=True, because=why, lasts=seconds(10))
-    # Whoever has his answer, or does not read it, may stay for as long.
-    await rig.knock(post(INFO, body), at_cups=True, reads=False, leaves=seconds(12))
+    # Whoever has his answer, or does not read it, may stay for as long, whatever else he says.
+    asked, stays = (post(INFO, body), b"more", b"yet more"), seconds(12)
+    await rig.knock(*asked, at_cups=True, reads=False, leaves=stays, lasts=stays)
     # A station whose files are not here is told where its server is.
     body = update_info(STRANGER, tcCredCrc=(1 << 32) - 1)
     length = [("content-length", f"   {len(body)}")]
