@@ -646,3 +646,19 @@ async def test_who_goes_away_says_so(rig, shows):
     rig.expect_said("the silent are dropped at once", True, (await silent[0]).lasted_us < 2_000_000)
     await rig.wait(seconds(30))
     await served(rig)
+
+
+@pytest.mark.fault("lns", "restarted")
+async def test_what_is_under_way_is_finished_before_a_server_goes(rig):
+    """The application takes its time over a frame, which has its outcome all the same."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    rig.delay_upstream(seconds(8))
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(100))
+    await rig.close_door()
+    await rig.wait(seconds(30))
+    rig.expect(frame, FIRST, first="west")
+    await served(rig)

@@ -480,7 +480,7 @@ async def test_a_broker_that_answers_late_and_again_and_again_is_not_left(rig, r
 @pytest.mark.requires("virtual time")
 async def test_a_clock_that_is_set_back_makes_nobody_tell_of_what_is_to_come(rig):
     """What waits was received an hour from now: all of before now is with the broker, no more."""
-    rig.consumer(keys=True, knows_oldest=True)
+    rig.consumer()
     rig.only("west")
     before = await delivered(rig)
     await rig.refuse_messages(6, of=rig.alpha)
