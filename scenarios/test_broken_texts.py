@@ -119,7 +119,7 @@ SPELLINGS = {
     "more fields": lambda told: {"more": {"than": "one"}},
     "more of how it was heard": lambda told: {"upinfo": told["upinfo"] | {"foff": 120}},
     "an antenna below 0": lambda told: {"upinfo": told["upinfo"] | {"rctx": -1}},
-    "fainter than any": lambda told: {"upinfo": told["upinfo"] | {"rssi": -191, "snr": -32.25}},
+    "fainter than any": lambda told: {"upinfo": told["upinfo"] | {"rssi": -191.5, "snr": -32.25}},
     "before 1980": lambda told: {"upinfo": told["upinfo"] | {"gpstime": -1}},
     "to the hertz": lambda told: {"Freq": told["Freq"] + 1},
     "as high as any": lambda told: {"Freq": (1 << 32) - 1},
