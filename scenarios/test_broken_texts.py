@@ -46,6 +46,7 @@ WRONG_FIELDS = {
     "FOpts longer than FCtrl says": {"FOpts": "0202"},
     "FOpts shorter than FCtrl says": {"FCtrl": 0x02},
     "a payload without port": {"FPort": -1},
+    "a payload without port behind FOpts": {"FPort": -1, "FCtrl": 0x01, "FOpts": "02"},
     "port 256": {"FPort": 256},
     "port -2": {"FPort": -2},
     "counter of 17 bits": {"FCnt": 1 << 16},

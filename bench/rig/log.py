@@ -233,5 +233,5 @@ def _line_of(event: Event) -> str:
         case "connected":
             return f"INFO {who}: connected from {event['peer']}"
         case _:
-            said = f"{event['texts']} texts, {event['binaries']} binary"
+            said = f"{event.get('texts')} texts, {event.get('binaries')} binary"
             return f"INFO {who}: disconnected ({cause}); {said}"

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from http.client import responses
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 from shutil import rmtree
@@ -166,6 +167,8 @@ class Visits:
 
     def _look_at(self, answer: Answer, because: str | None, *, at_cups: bool) -> None:
         """What holds of whatever anybody is told."""
+        if answer.status is not None:
+            self.expect_said("reason", responses.get(answer.status), answer.reason)
         if answer.status == OPENED:
             self.expect_said("a WebSocket for stations", True, answer.is_for_stations)
         if at_cups and answer.status is not None:
