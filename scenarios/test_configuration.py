@@ -396,6 +396,14 @@ SHAPES = [
         ABP.partition("dev_addr")[0],
         "devices.toml:1: device[0]: an abp device needs dev_addr and nwk_s_key and app_s_key",
     ),
+    *(
+        (
+            f"{ABP}{key} = {value}",
+            "devices.toml:1: device[0]: only a join accept tells a device how to listen and where"
+            f" to send; leave out {key}",
+        )
+        for key, value in (("rx1_dr_offset", 0), ("rx_delay_s", 1), ("more_channels_hz", []))
+    ),
     (
         f"{ABP}rx_delay_s = 5\nrx2_dr = 0\nrx1_dr_offset = 0\nmore_channels_hz = []",
         "devices.toml:1: device[0]: only a join accept tells a device how to listen and where to"
