@@ -209,9 +209,9 @@ async def test_a_session_may_be_named_by_user_properties(rig):
     rig.consumer(partitioned=True, sessions=True)
     fits = await rig.inject(rig.alpha, partition="p", properties={"sessionId": "p"})
     other = await rig.inject(rig.alpha, partition="p", properties={"sessionId": "q"})
-    none = await rig.inject(rig.alpha, properties={"partitionKey": "p"})
+    neither = [await rig.inject(rig.alpha, properties={"partitionKey": p}) for p in ("p", "")]
     rig.expect_effects(fits)
-    for message in (other, none):
+    for message in (other, *neither):
         rig.expect_effects(message, 0)
 
 

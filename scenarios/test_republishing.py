@@ -67,7 +67,7 @@ async def test_what_waits_to_be_published_once_more_is_counted_rightly(rig):
     messages = []
     for first in (2, 3, 4):
         await rig.fill_application()
-        devices = rig.alpha, rig.bravo, rig.charlie
+        devices = rig.charlie, rig.alpha, rig.bravo
         messages += [await rig.inject(device, number=first) for device in devices]
         await rig.wait(seconds(2))
         await rig.make_room()
