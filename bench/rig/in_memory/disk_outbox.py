@@ -429,7 +429,8 @@ class DiskOutbox:
             if other_id == message_id:
                 break
             other = self._topics[other_id]
-            free_us = max(came_us, since_us, self._answered_us.get(other, 0))
+            # Of two that are acknowledged at one moment nobody knows which came first.
+            free_us = max(came_us, since_us, self._answered_us.get(other, 0) + 1)
             is_over = self._waited_us(since) > self._retry_us
             if other not in busy and free_us <= now_us() and not is_over:
                 self._wrong(f"{other_id} may be sent before {message_id}")
