@@ -551,7 +551,7 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
         (post(INFO, update_info(STRANGER, cupsCredCrc=-1)), 400, "no update-info request"),
         (post(INFO, update_info(STRANGER, cupsCredCrc=True)), 400, "no update-info request"),
         (post(INFO, update_info(STRANGER, tcUri=1)), 400, "no update-info request"),
-        (post(INFO, update_info(STRANGER, cupsUri=["a"])), 400, "no update-info request"),
+        (post(INFO, update_info(STRANGER, cupsUri=[])), 400, "no update-info request"),
         (post(INFO, body.replace(b"linux", b"lin\xfcx")), 400, "no update-info request"),
         (post(INFO, body.replace(b"cupsCredCrc", b"cupsCredCRC")), 400, "no update-info request"),
     ):
