@@ -188,6 +188,7 @@ DOORS = [
         for one in (
             "ws://a",
             "ws://geheim@a:1",
+            "ws://@a:1",
             "http://a:1",
             "ws://a b:1",
             "ws://:1",
