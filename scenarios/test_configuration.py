@@ -148,6 +148,7 @@ KEYS = [
     (f'{LNS}[capture]\npath = "a.jsonl"', taken()),
     (f'{LNS}[capture]\npath = "jsonl"', "lns.toml:4: capture.path: the name of a capture ends in"),
     (f'{LNS}[capture]\npath = "a.json"', "lns.toml:4: capture.path: the name of a capture ends in"),
+    (f'{LNS}[capture]\npath = "a.jsonl.1"', "lns.toml:4: capture.path: the name of a capture ends"),
     (f'{LNS}[capture]\npath = "a.jsonl"\nsize_max_mib = 0', "lns.toml:5: capture.size_max_mib: "),
     (f"{LNS}[capture]\nsize_max_mib = 1", "lns.toml:3: capture.path: is missing"),
     (
