@@ -330,7 +330,7 @@ class Configurations:
         """
         await self.setup.begin()
         said = run_program(*arguments)
-        of = f"what is said of {' '.join(arguments) or 'nothing'}"
+        of = f"what is said of {ascii(' '.join(arguments))[1:-1] or 'nothing'}"
         check = Scrutiny(rule="configuration", of=of, t_us=now_us())
         answer, besides = (said.wrong_out, said.out) if status else (said.out, said.wrong_out)
         found = [*check.same("status", status, said.status), *check.same("besides", "", besides)]
