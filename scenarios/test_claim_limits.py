@@ -183,7 +183,7 @@ async def test_a_status_that_nobody_can_verify_says_so(rig):
     device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
     before = await hear(rig, device, "west", f_opts=b"\x06\xff\x20")
     rig.cut_store()
-    alone = await hear(rig, device, "west", f_opts=b"\x06\xfe\x1f")
+    alone = await hear(rig, device, "west", f_opts=b"\x06\x00\x1f")
     await rig.restore_store()
     rig.expect(before, OWNED, owned="west")
     rig.expect(alone, UNVERIFIED, unverified="west")

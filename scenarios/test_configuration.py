@@ -148,6 +148,7 @@ KEYS = [
     (f'{LNS}[capture]\npath = "a.jsonl"', taken()),
     (f'{LNS}[capture]\npath = "jsonl"', "lns.toml:4: capture.path: the name of a capture ends in"),
     (f'{LNS}[capture]\npath = "a.json"', "lns.toml:4: capture.path: the name of a capture ends in"),
+    (f'{LNS}[capture]\npath = "a.jsonl.1"', "lns.toml:4: capture.path: the name of a capture ends"),
     (f'{LNS}[capture]\npath = "a.jsonl"\nsize_max_mib = 0', "lns.toml:5: capture.size_max_mib: "),
     (f"{LNS}[capture]\nsize_max_mib = 1", "lns.toml:3: capture.path: is missing"),
     (
@@ -188,6 +189,7 @@ DOORS = [
         for one in (
             "ws://a",
             "ws://geheim@a:1",
+            "ws://@a:1",
             "http://a:1",
             "ws://a b:1",
             "ws://:1",
@@ -396,6 +398,14 @@ SHAPES = [
         ABP.partition("dev_addr")[0],
         "devices.toml:1: device[0]: an abp device needs dev_addr and nwk_s_key and app_s_key",
     ),
+    *(
+        (
+            f"{ABP}{key} = {value}",
+            "devices.toml:1: device[0]: only a join accept tells a device how to listen and where"
+            f" to send; leave out {key}",
+        )
+        for key, value in (("rx1_dr_offset", 0), ("rx_delay_s", 1), ("more_channels_hz", []))
+    ),
     (
         f"{ABP}rx_delay_s = 5\nrx2_dr = 0\nrx1_dr_offset = 0\nmore_channels_hz = []",
         "devices.toml:1: device[0]: only a join accept tells a device how to listen and where to"
@@ -424,10 +434,11 @@ SHAPES = [
         "devices.toml:15: device[1].more_channels_hz: no station listens at 1 Hz",
     ),
     (
-        f"{OTAA}nb_trans = 0\n{ABP.replace('beta', 'b b')}f_cnt_bits = 7",
+        f"{OTAA}nb_trans = 0\n{ABP.replace('beta', 'b b')}f_cnt_bits = 7\nmore_channels_hz = ['']",
         "devices.toml:7: device[0].nb_trans: Input should be greater than or equal to 1\n"
         "devices.toml:9: device[1].name: String should match pattern\n"
-        "devices.toml:15: device[1].f_cnt_bits: Input should be 16 or 32",
+        "devices.toml:15: device[1].f_cnt_bits: Input should be 16 or 32\n"
+        "devices.toml:8: device[1].more_channels_hz[0]: Input should be a valid integer",
     ),
     (
         OTAA.replace('name = "alpha"\n', "") + ABP,
@@ -581,6 +592,7 @@ GUARDED = [
     (NAMED + TOKENS + HTTPS, taken(shows="one of 1 tokens, its own")),
     *((LNS + HTTPS.replace("192.0.2.1", host), taken())
       for host in ("127.0.0.1", "[::1]", "localhost")),
+    (LNS + HTTPS.replace("192.0.2.1", "localhost.example"), CLEAR),
 ]  # fmt: skip
 ODD = [
     ({}, "lns.toml:5: cups.credentials: there is no folder stations"),

@@ -209,8 +209,10 @@ async def test_a_session_may_be_named_by_user_properties(rig):
     rig.consumer(partitioned=True, sessions=True)
     fits = await rig.inject(rig.alpha, partition="p", properties={"sessionId": "p"})
     other = await rig.inject(rig.alpha, partition="p", properties={"sessionId": "q"})
+    neither = [await rig.inject(rig.alpha, properties={"partitionKey": p}) for p in ("p", "")]
     rig.expect_effects(fits)
-    rig.expect_effects(other, 0)
+    for message in (other, *neither):
+        rig.expect_effects(message, 0)
 
 
 async def test_an_empty_name_is_a_mistake(rig):

@@ -420,7 +420,7 @@ async def test_who_reads_too_slowly_is_dropped(rig):
     await served(rig)
     asks = frame('{"msgtype":"timesync","txtime":1}') * 1500
     hello = upgrade(f"/router/{STRANGER}") + frame(_VERSION)
-    await rig.knock(hello + asks, reads=False, leaves=seconds(20))
+    await rig.knock(hello + asks, reads=False, leaves=seconds(20), lasts=0)
     rig.expect_goodbye("reads too slowly", of=STRANGER)
     await served(rig)
 
@@ -551,7 +551,7 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
         (post(INFO, update_info(STRANGER, cupsCredCrc=-1)), 400, "no update-info request"),
         (post(INFO, update_info(STRANGER, cupsCredCrc=True)), 400, "no update-info request"),
         (post(INFO, update_info(STRANGER, tcUri=1)), 400, "no update-info request"),
-        (post(INFO, update_info(STRANGER, cupsUri=["a"])), 400, "no update-info request"),
+        (post(INFO, update_info(STRANGER, cupsUri=[])), 400, "no update-info request"),
         (post(INFO, body.replace(b"linux", b"lin\xfcx")), 400, "no update-info request"),
         (post(INFO, body.replace(b"cupsCredCrc", b"cupsCredCRC")), 400, "no update-info request"),
     ):
@@ -559,8 +559,9 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
     why = "CUPS: no whole request"
     await rig.knock(b"POST", at_cups=True, because=why, lasts=seconds(10))
     await rig.knock(post(INFO, body)[:-1], at_cups=True, because=why, lasts=seconds(10))
-    # Whoever has his answer, or does not read it, may stay for as long.
-    await rig.knock(post(INFO, body), at_cups=True, reads=False, leaves=seconds(12))
+    # Whoever has his answer, or does not read it, may stay for as long, whatever else he says.
+    asked, stays = (post(INFO, body), b"more", b"yet more"), seconds(12)
+    await rig.knock(*asked, at_cups=True, reads=False, leaves=stays, lasts=stays)
     # A station whose files are not here is told where its server is.
     body = update_info(STRANGER, tcCredCrc=(1 << 32) - 1)
     length = [("content-length", f"   {len(body)}")]
@@ -644,4 +645,20 @@ async def test_who_goes_away_says_so(rig, shows):
         await one
     rig.expect_said("the silent are dropped at once", True, (await silent[0]).lasted_us < 2_000_000)
     await rig.wait(seconds(30))
+    await served(rig)
+
+
+@pytest.mark.fault("lns", "restarted")
+async def test_what_is_under_way_is_finished_before_a_server_goes(rig):
+    """The application takes its time over a frame, which has its outcome all the same."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    rig.delay_upstream(seconds(8))
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(100))
+    await rig.close_door()
+    await rig.wait(seconds(30))
+    rig.expect(frame, FIRST, first="west")
     await served(rig)

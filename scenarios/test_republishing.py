@@ -21,6 +21,8 @@ async def test_what_is_accepted_is_published_once_more_as_it_came(rig):
         await rig.inject(rig.alpha, number=5, key="k", partition="p"),
         await rig.inject(rig.alpha),
         await rig.inject(rig.bravo, number=2, message_id="ä" * 100, key="é" * 120),
+        # 127 and 128 octets of user properties: from there on their length has two (1.5.5).
+        *[await rig.inject(rig.bravo, message_id="m" * (25 + n), partition="p") for n in (0, 1)],
     ]
     await rig.inject(rig.alpha, message_id=messages[1].message_id)
     await rig.wait(seconds(1))
@@ -65,7 +67,7 @@ async def test_what_waits_to_be_published_once_more_is_counted_rightly(rig):
     messages = []
     for first in (2, 3, 4):
         await rig.fill_application()
-        devices = rig.alpha, rig.bravo, rig.charlie
+        devices = rig.charlie, rig.alpha, rig.bravo
         messages += [await rig.inject(device, number=first) for device in devices]
         await rig.wait(seconds(2))
         await rig.make_room()

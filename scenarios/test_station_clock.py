@@ -70,6 +70,7 @@ async def knows_of(rig, *, clocks, which):
     for number in which:
         since_us = await now(rig) - began
         await says(rig, IN_RX2, xtime=shown[number] + since_us - milliseconds(700))
+    return shown, began
 
 
 async def test_every_radio_has_a_clock_of_its_own(rig):
@@ -199,22 +200,34 @@ async def test_a_quicker_frame_does_not_hide_when_a_session_began(rig, is_first)
         await says(rig, words, xtime=clock + since_us + await now(rig) - began)
 
 
+@pytest.mark.parametrize("is_first", [False, True])
 @pytest.mark.parametrize(("ahead_us", "words"), [(500, FIRST), (501, TOO_LATE)])
-async def test_how_far_a_clock_can_have_counted_since_its_configuration(rig, ahead_us, words):
-    """In ten seconds half a millisecond too much: what is further is of an earlier session."""
+async def test_how_far_a_clock_can_have_counted_since_its_configuration(
+    rig, ahead_us, words, is_first
+):
+    """In ten seconds half a millisecond too much: what is further is of an earlier session.
+
+    Be it told before the report as well, or only behind it.
+    """
     rig.only("west")
     await says(rig, FIRST)
     clock = (3 << 56) + 7 * SESSION
     await rig.say('{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}', by="west")
     await rig.wait(seconds(1))
-    await says(rig, TOO_LATE, xtime=clock + seconds(1) + ahead_us)
+    if is_first:
+        await says(rig, TOO_LATE, xtime=clock + seconds(1) + ahead_us)
+    else:
+        await rig.wait(seconds(3))
     await reports(rig, clock)
     await says(rig, words, xtime=clock + seconds(4) + ahead_us)
 
 
 async def test_of_seventeen_clocks_the_newest_are_known(rig):
     """Sixteen are remembered: whose moment came last is not forgotten for those before it."""
-    await knows_of(rig, clocks=17, which=(16, 15))
+    shown, began = await knows_of(rig, clocks=17, which=(16, 15))
+    # The oldest of them is told of again, and is the newest but one then.
+    await reports(rig, shown[1] + await now(rig) - began, (100 << 56) + SESSION)
+    await says(rig, IN_RX2, xtime=shown[1] + await now(rig) - began - milliseconds(700))
 
 
 async def test_a_radio_that_shows_its_clock_leaves_those_of_others_as_they_are(rig):

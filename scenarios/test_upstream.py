@@ -41,7 +41,7 @@ AGAIN_TOO_LATE = Table("""
 
 async def test_an_application_may_take_just_under_its_deadline(rig, strategy, confirmed):
     """Late for the device, and not lost; the copy waits as long and is a copy."""
-    rig.delay_upstream(DEADLINE - milliseconds(1))
+    rig.delay_upstream(DEADLINE - 1)
     uplink = await rig.craft(rig.alpha, confirmed=confirmed)
     for station in ("west", "east"):
         await rig.say(rig.told(uplink, by=station), by=station)
@@ -57,7 +57,7 @@ async def test_an_application_that_hangs_beyond_its_deadline_holds_nothing_up(
     rig, strategy, confirmed
 ):
     """The message is given up, and the copy that waited takes its place: it is lost to nobody."""
-    rig.delay_upstream(DEADLINE + milliseconds(1))
+    rig.delay_upstream(DEADLINE)
     uplink = await rig.craft(rig.alpha, confirmed=confirmed)
     for station in ("west", "east"):
         await rig.say(rig.told(uplink, by=station), by=station)

@@ -165,35 +165,41 @@ def _carries(event: Event, told: Told, check: Scrutiny) -> Iterator[Found]:
     yield from check.same("confirmed", confirmed, event.get("confirmed"))
 
 
+_MARKED = {"forwarded": (False,), "marked": (True,)}
+
+
 @dataclass(slots=True)
 class Unverified:
     """Messages of frames of which nobody could say whose they are say so, and no others.
 
-    Remembers by server, station, DevEUI and counter what outcomes and messages say.
+    Remembers by server, station, DevEUI, counter and mark what outcomes and messages say.
     """
 
     nobody_said: defaultdict[tuple[object, ...], set[bool]] = field(
         default_factory=lambda: defaultdict(set)
     )
-    messages: list[tuple[tuple[object, ...], Event]] = field(default_factory=list)
+    messages: list[tuple[list[tuple[object, ...]], Event]] = field(default_factory=list)
 
     def outcome(self, event: Event) -> None:
-        """What became of a reception."""
+        """What became of a reception; what was dropped may yet come, marked or not."""
         key = tuple(event.get(name) for name in ("lns", "station", "dev_eui", "f_cnt"))
-        self.nobody_said[key].add(event.get("level2") == "Unavailable")
+        for is_marked in _MARKED.get(event.get("upstream", ""), (False, True)):
+            self.nobody_said[*key, is_marked].add(event.get("level2") == "Unavailable")
 
     def message(self, event: Event) -> None:
-        """What an application gets of it, or of its device."""
+        """What an application gets of it, or of its device, which says nothing of marks."""
         body = event["body"] if isinstance(event["body"], dict) else {}
         key = tuple(body.get(name) for name in ("lns", "station", "devEui", "fCnt"))
-        self.messages.append((key, event))
+        marks = (False, True) if "battery" in body else (bool(body.get("dupMsg")),)
+        self.messages.append(([(*key, is_marked) for is_marked in marks], event))
 
     def wrong(self) -> Iterator[Found]:
         """The messages that say the opposite."""
-        for key, event in self.messages:
+        for keys, event in self.messages:
             body = event["body"]
-            due, seen = self.nobody_said.get(key), body.get("unverified", False)
-            if due is not None and seen not in due:
+            due = {said for key in keys for said in self.nobody_said.get(key, ())}
+            seen = body.get("unverified", False)
+            if due and seen not in due:
                 check = Scrutiny(
                     rule="message", of=f"message {body.get('messageId')}", t_us=event["t_us"],
                     station=body.get("station"),

@@ -21,18 +21,27 @@ _NAMES = {
     "messageId": "message_id", "partitionKey": "partition_key", "sessionId": "session_id",
     "sequenceNumber": "sequence_number", "removeDuplicatesKey": "key",
 }  # fmt: skip
+_DETAILS = {
+    "TooLarge": f"more than {BYTES_MAX} octets",
+    "NoMessageId": "neither body nor user properties name one",
+    "SessionIsNotPartition": "with sessions, partition key and session id must be equal",
+}
 Facts = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """A message as the broker brings it; `facts` is what names it, or `unfit` why nothing does."""
+    """A message as the broker brings it; `facts` is what names it, or `unfit` why nothing does.
+
+    `detail`: what is said of it, where that is not in the words of a library.
+    """
 
     body: Mapping[str, object] | None
     octets: int
     qos: int = 1
     facts: Facts = field(default_factory=dict)
     unfit: str | None = None
+    detail: str | None = None
 
     @classmethod
     def of(
@@ -46,7 +55,12 @@ class Brought:
         """What body and user properties name; with `sessions` a session has to be a partition."""
         body = _body(payload)
         facts, unfit = _named(body, payload, properties or {}, sessions=sessions)
-        return cls(body if isinstance(body, dict) else None, len(payload), qos, facts, unfit)
+        read, detail = body if isinstance(body, dict) else None, _DETAILS.get(unfit or "")
+        try:
+            payload.decode()
+        except UnicodeDecodeError as error:
+            detail = detail or f"no UTF-8 at octet {error.start}"
+        return cls(read, len(payload), qos, facts, unfit, detail)
 
 
 def _body(payload: bytes) -> object:
@@ -458,6 +472,8 @@ def _read(where: str, kind: str, message: Brought, said: Said) -> Iterator[str]:
     which = f"{where}: bytes_count of what cannot be read"
     yield from _same(which, message.octets, said["bytes_count"])
     yield from _same(f"{where}: why it cannot be read", message.unfit, said["reason"])
+    if message.detail is not None:
+        yield from _same(f"{where}: what is said of it", message.detail, said.get("detail"))
 
 
 def _same(what: str, due: object, observed: object) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """What happens to consumers and to the broker, and what do applications find published?"""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -336,7 +337,9 @@ class Consumption:
         """What a server said of a frame that it should have published; None: others may be why."""
         if isinstance(message, Injected):
             return None
-        if any(event["kind"] == "upstream.parked" for event in self.setup.case.events):
+        frame = re.compile("{dev_eui}-{dev_addr}.*-{f_cnt}(?![0-9])".format(**which(message)))
+        parked = (e for e in self.setup.case.events if e["kind"] == "upstream.parked")
+        if any(frame.match(event["message_id"]) for event in parked):
             return None  # it waits for a person
         told = [
             event

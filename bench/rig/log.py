@@ -45,6 +45,7 @@ class Said:
     wrong_out: str
     logged: Sequence[str]
     began: datetime
+    level: str
 
     def wrong(self, due: str, check: Scrutiny, folder: Path) -> Iterator[Found]:
         """What is not as it has to be: `due` has a line for each mistake, or what is right.
@@ -54,6 +55,7 @@ class Said:
         is_mistake = _MISTAKE.match(due) is not None
         mistakes = [line for line in self.wrong_out.splitlines() if not _LOGGED.match(line)]
         logged = [found for found in map(_LOGGED.match, self.wrong_out.splitlines()) if found]
+        yield from check.same("level of the log", "INFO", self.level)
         yield from check.same("lines that are logged", [*self.logged], [one[2] for one in logged])
         yield from check.same("status", 4 if is_mistake else 0, self.status)
         lines, besides = mistakes, self.out.splitlines()
@@ -90,9 +92,10 @@ def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> S
     except Exception as error:  # nothing that somebody writes may end so
         status = place_of(error)
     finally:
+        logs_from = logging.getLevelName(root.level)
         root.handlers[:] = handlers
         root.setLevel(level)
-    return Said(status, out.getvalue(), wrong.getvalue(), logged, began)
+    return Said(status, out.getvalue(), wrong.getvalue(), logged, began, logs_from)
 
 
 class _Lines(logging.Handler):
@@ -233,5 +236,5 @@ def _line_of(event: Event) -> str:
         case "connected":
             return f"INFO {who}: connected from {event['peer']}"
         case _:
-            said = f"{event['texts']} texts, {event['binaries']} binary"
+            said = f"{event.get('texts')} texts, {event.get('binaries')} binary"
             return f"INFO {who}: disconnected ({cause}); {said}"

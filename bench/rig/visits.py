@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from http.client import responses
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 from shutil import rmtree
@@ -166,6 +167,8 @@ class Visits:
 
     def _look_at(self, answer: Answer, because: str | None, *, at_cups: bool) -> None:
         """What holds of whatever anybody is told."""
+        if answer.status is not None:
+            self.expect_said("reason", responses.get(answer.status), answer.reason)
         if answer.status == OPENED:
             self.expect_said("a WebSocket for stations", True, answer.is_for_stations)
         if at_cups and answer.status is not None:
@@ -327,7 +330,7 @@ class Configurations:
         """
         await self.setup.begin()
         said = run_program(*arguments)
-        of = f"what is said of {' '.join(arguments) or 'nothing'}"
+        of = f"what is said of {ascii(' '.join(arguments))[1:-1] or 'nothing'}"
         check = Scrutiny(rule="configuration", of=of, t_us=now_us())
         answer, besides = (said.wrong_out, said.out) if status else (said.out, said.wrong_out)
         found = [*check.same("status", status, said.status), *check.same("besides", "", besides)]

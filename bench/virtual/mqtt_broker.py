@@ -48,7 +48,6 @@ class Client:
         self._line = line
         self._said = bytearray()
         self._name = ""
-        self._numbers = 0
         self._taken: set[tuple[str, bytes]] = set()
         self._unanswered: list[str] = []
         self._brought: deque[tuple[int, int]] = deque()  # which, and when
@@ -101,22 +100,22 @@ class Client:
 
         The packet identifier; 0 for QoS 0. `again`: it was sent on an earlier connection (3.3.1.1).
         """
-        number = b""
-        if qos:
-            self._numbers = self._numbers % 0xFFFF + 1
-            number = self._numbers.to_bytes(2, "big")
+        taken = {one for one, *_ in (*self._brought, *self._kept_back)}
+        # Whatever is acknowledged is free again, and the least is as good as any (2.2.1).
+        number = next(n for n in range(1, 0x10000) if n not in taken) if qos else 0
         told = b"".join(
             bytes([USER_PROPERTY]) + text_of(name) + text_of(value)
             for name, value in properties.items()
         )
-        body = text_of(topic) + number + length_of(len(told)) + told + payload
+        named = number.to_bytes(2, "big") if qos else b""
+        body = text_of(topic) + named + length_of(len(told)) + told + payload
         first = _PUBLISH << 4 | again << 3 | qos << 1 | retain
         if not qos:
             self._say(first, body)
             return 0
-        self._kept_back.append((self._numbers, first, body))
+        self._kept_back.append((number, first, body))
         self._bring_on()
-        return self._numbers
+        return number
 
     def _bring_on(self) -> None:
         """Send it what it may have (4.9), or all there is, as Mosquitto (2.0.11) does."""

@@ -22,7 +22,7 @@ TEXT, BINARY, CLOSE, PING, PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _LAST, _OPCODE, _MASKED, _TWO_OCTETS, _EIGHT_OCTETS = 0x80, 0x0F, 0x80, 126, 127
 TLS_1_1, TLS_1_2 = 0x0302, 0x0303
 _ALERT, _HANDSHAKE = 0x15, 0x16
-_STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+_STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) (.*?)\r")
 Headers = Sequence[tuple[str, str]]
 
 
@@ -117,6 +117,12 @@ class Answer:
         """The HTTP status; None where there was no answer."""
         found = _STATUS.match(self.octets)
         return int(found[1]) if found else None
+
+    @property
+    def reason(self) -> str:
+        """What the status is called; "" where there was no answer."""
+        found = _STATUS.match(self.octets)
+        return found[2].decode("latin-1") if found else ""
 
     @property
     def body(self) -> bytes:

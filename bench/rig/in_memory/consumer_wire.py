@@ -292,6 +292,9 @@ class ConsumerWire:
         self._found(f"{self._name}: expected {due}, observed {observed}")
 
 
+_TOGETHER_MAX = 500  # share a transaction of a store of one consumer
+
+
 class Refused(Exception):
     """The application cannot have this message."""
 
@@ -375,6 +378,8 @@ class Lines:
         is_synced = self._elsewhere or self.path.stat().st_size in synced
         if self._had and not is_synced:
             self._found(f"{self._name}: {self._had} effects are kept before they are on the disk")
+        if self._had > (most := 1 if self._setup.on_redis else _TOGETHER_MAX):
+            self._found(f"{self._name}: expected {most} effects together, observed {self._had}")
         if self._elsewhere:
             self._tell()
         if self._had:

@@ -238,6 +238,7 @@ class DiskOutbox:
                 f"released, waiting, put aside: expected {_all(due)}, observed {_all(seen)},"
                 f" and once more {_all(again)}"
             )
+        self._look_at_state()
 
     def fill(self) -> None:
         """Let nothing more be written, until `free`."""
@@ -424,12 +425,14 @@ class DiskOutbox:
         """Of several topics that may send, the one goes whose message has waited longest."""
         came_us = max(self._came_us, self._freed_us + _REMOVED_US)
         busy = self._sent | self._troubled | {topic}
-        for other_id, (_, since_us) in self._since.items():
+        for other_id, (since, since_us) in self._since.items():
             if other_id == message_id:
                 break
             other = self._topics[other_id]
-            free_us = max(came_us, since_us, self._answered_us.get(other, 0))
-            if other not in busy and free_us < now_us():
+            # Of two that are acknowledged at one moment nobody knows which came first.
+            free_us = max(came_us, since_us, self._answered_us.get(other, 0) + 1)
+            is_over = self._waited_us(since) > self._retry_us
+            if other not in busy and free_us <= now_us() and not is_over:
                 self._wrong(f"{other_id} may be sent before {message_id}")
         self._sent.add(topic)
 
@@ -480,11 +483,9 @@ class DiskOutbox:
 
         And not for much longer, unless something has kept its server from that.
         """
-        retry_us = self.upstream.get("retry_max_s", RETRY_S) * 1_000_000
         if since is None or self._stepped_us:
             return
-        since_us = (since - _EPOCH) // timedelta(milliseconds=1) * 1_000
-        waited_us = self._utc_us() - since_us
+        retry_us, waited_us = self._retry_us, self._waited_us(since)
         _, refused_us = self._refused.get(self._topics[message_id], (0, 0))
         free_us = max(self._opened_us, self._freed_us, self.broker.lost_us, refused_us)
         is_late = min(waited_us - retry_us, now_us() - free_us) > _PUT_ASIDE_US
@@ -493,6 +494,13 @@ class DiskOutbox:
                 f"{message_id}: expected put aside after {retry_us} us, or {_PUT_ASIDE_US} more,"
                 f" observed {waited_us}"
             )
+
+    def _waited_us(self, since: datetime) -> int:
+        return self._utc_us() - (since - _EPOCH) // timedelta(milliseconds=1) * 1_000
+
+    @property
+    def _retry_us(self) -> int:
+        return self.upstream.get("retry_max_s", RETRY_S) * 1_000_000
 
     def _refuse(self, topic: str) -> None:
         self._troubled.add(topic)

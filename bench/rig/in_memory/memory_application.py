@@ -42,7 +42,7 @@ from lns.store.inbox_store import (
 )
 
 _PRODUCER, _QUICKER = "producer", "another, for which nothing waits"
-_GONE, _SILENT, _BEFORE_ALL_US = "one that is gone", "one that is silent", 4_234_567
+_GONE, _BEFORE_ALL_US = "one that is gone", 4_234_567
 _GONE_TOO = "one of no time zone"
 _DECIDED_WITHIN_US = 40_000_000
 _NOBODY = "the bench"
@@ -395,8 +395,8 @@ class MemoryConsumer(Consumer):
 
         Two of them, one of which names no time zone, are heard in the first and gone since: they
         count for another round, and no more.
-        Another says nothing, or blanks. Who speaks again means what he said last, and a round in
-        which nobody speaks is none.
+        Who speaks again means what he said last, unless that was nothing, or blanks, and a round
+        in which nobody speaks is none.
         """
         oldest_us, said = self._oldest_us(), self._min_msg_time
         if oldest_us is None:
@@ -407,7 +407,6 @@ class MemoryConsumer(Consumer):
         before_us = (oldest_us - 2_000_000, oldest_us - 1_000_000, oldest_us)
         for number, last_us in enumerate(before_us):
             said.next_round()
-            said.hear(topic_of(_SILENT), b" " * number)
             if number == 0:
                 for digits in (1, 6):  # of a fraction of a second; the last word counts
                     said.hear(topic_of(_GONE), f"{gone_us / 1_000_000:.{digits}f}".encode())
@@ -416,6 +415,7 @@ class MemoryConsumer(Consumer):
             said.hear(topic_of(_QUICKER), statement(_QUICKER, self._utc_us(), retry_us))
             for at_us in (oldest_us - 3_000_000, last_us):
                 said.hear(topic_of(_PRODUCER), statement(_PRODUCER, at_us, retry_us))
+            said.hear(topic_of(_PRODUCER), b" " * (2 - number))
             self._expect_oldest(number, last_us if number == 2 else gone_us)
         for number in (3, 4):
             said.next_round()

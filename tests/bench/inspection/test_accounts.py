@@ -355,6 +355,19 @@ def test_what_nobody_verified_is_marked_so_and_nothing_else(kind: str) -> None:
             assert wrong == ([] if unverified is (word == "Unavailable") else ["unverified"])
 
 
+@pytest.mark.parametrize("unverified", [True, False])
+def test_a_marked_message_is_not_verified_by_one_that_is_not_marked(*, unverified: bool) -> None:
+    books = accounts()
+    of_frame = {"dev_eui": ALPHA, "f_cnt": 10, "answer": "NotAsked", "frame_id": FRAME}
+    for upstream, level2 in ("forwarded", "Owner"), ("marked", "Unavailable"):
+        said(books, event("lns.outcome", upstream=upstream, level2=level2, **of_frame))
+    body = {"lns": "lns-a", "station": WEST, "devEui": ALPHA, "fCnt": 10, "messageId": "m"}
+    marked = {**body, "dupMsg": True, "unverified": unverified}
+    for told in body, marked:
+        assert said(books, event("upstream.published", body=told)) == []
+    assert len(list(books.end())) == (0 if unverified else 1)
+
+
 def text(direction: str, t_us: int, **told: object) -> dict[str, Any]:
     return {
         "kind": "station.text", "t_us": t_us, "station": WEST, "direction": direction,

@@ -46,7 +46,14 @@ def test_a_message_is_read_as_consumers_read_it(
         facts |= {"message_id": read.message_id, "partition_key": read.partition_key}
         assert {name: brought.facts.get(name) for name in facts} == facts
     else:
-        assert read.reason.value == unfit
+        assert read.reason.value == unfit and brought.detail in (None, read.detail)
+
+
+def test_where_no_library_words_it_what_is_said_of_a_message_is_known() -> None:
+    octets = "°C \udcff".encode("utf-8", "surrogateescape")
+    assert Brought.of(octets).detail == "no UTF-8 at octet 4"
+    assert Brought.of(b"{}").detail == "neither body nor user properties name one"
+    assert Brought.of(b"{").detail is None
 
 
 @pytest.mark.parametrize(

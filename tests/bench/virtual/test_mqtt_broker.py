@@ -242,6 +242,20 @@ def test_a_client_is_brought_as_many_as_it_takes_at_a_time(
     assert played(tmp_path, talk) == []
 
 
+def test_the_packet_identifier_of_what_is_acknowledged_is_given_again(tmp_path: Path) -> None:
+    clients: list[Client] = []
+
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.greeted = clients.append
+        await said(line, CONNECT)
+        numbers = [clients[0].bring("t", b"", {}, 1) for _ in range(2)]
+        await said(line, bytes.fromhex("40020001"))
+        numbers += [clients[0].bring("t", b"", {}, qos) for qos in (1, 0, 1)]
+        assert numbers == [1, 2, 1, 0, 3]
+
+    assert played(tmp_path, talk) == []
+
+
 def test_a_broker_that_stops_says_so(tmp_path: Path) -> None:
     async def talk(line: socket.socket, broker: MqttBroker) -> None:
         await said(line, CONNECT)

@@ -53,6 +53,7 @@ def test_requests_are_requests() -> None:
 def test_an_answer_is_a_status_headers_and_a_body() -> None:
     answer = told(b"HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Bearer\r\n\r\nwrong token\n")
     assert (answer.status, answer.body) == (401, b"wrong token\n")
+    assert (answer.reason, told(b"").reason) == ("Unauthorized", "")
     assert answer.header("WWW-Authenticate") == "Bearer" and answer.header("Date") is None
     assert told(b"").status is None and not answer.is_web_socket
 
