@@ -247,6 +247,8 @@ def test_a_session_stays_in_use_when_the_next_join_is_not_kept() -> None:
         "forwarded",
         "forwarded",
     ]
+    [kept] = store.sessions(GAMMA.dev_eui)
+    assert kept.f_cnt_up == 2
 
 
 def test_a_session_that_nobody_has_used_yet_outlives_a_join_that_is_not_kept() -> None:
