@@ -14,7 +14,9 @@ import heapq
 import select
 import signal
 import ssl as tls
+import sys
 import threading
+import time
 from asyncio import BaseEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -65,13 +67,13 @@ class Deadlock(RuntimeError):
 
 
 class Livelock(RuntimeError):
-    """Something runs again and again, and lets no time pass.
+    """Something runs again and again, and lets no time pass, or sleeps and lets nobody else run.
 
     `files` is where it is, or where the tasks began that take turns.
     """
 
-    def __init__(self, at_us: int, running: dict[str, str]) -> None:
-        super().__init__(f"no time passes at {at_us} us, running: {'; '.join(sorted(running))}")
+    def __init__(self, at_us: int, running: dict[str, str], what: str = "no time passes") -> None:
+        super().__init__(f"{what} at {at_us} us, running: {'; '.join(sorted(running))}")
         self.files = sorted(set(running.values()))
 
 
@@ -99,6 +101,25 @@ def _is_of(frame: FrameType, *packages: str) -> bool:
     name = frame.f_globals.get("__name__", "")
     is_lent = name in _LENT or frame.f_code.co_name == "_read_us"
     return name.partition(".")[0] in packages and not is_lent
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_globals['__name__']}, {frame.f_code.co_qualname} (line {frame.f_lineno})"
+
+
+@contextmanager
+def _told_of_sleepers(tell: Callable[[FrameType, float], None]) -> Iterator[None]:
+    sleep = time.sleep  # noqa: TID251
+
+    def told(seconds: float) -> None:
+        tell(sys._getframe(1), seconds)
+        sleep(seconds)
+
+    time.sleep = told  # type: ignore[assignment]  # noqa: TID251
+    try:
+        yield
+    finally:
+        time.sleep = sleep  # noqa: TID251
 
 
 @contextmanager
@@ -206,7 +227,7 @@ class VirtualTimeLoop(BaseEventLoop):
         asyncio._set_running_loop(self)
         self._running = True
         try:
-            with read_from(self._read_us), _looking(self._look):
+            with read_from(self._read_us), _looking(self._look), _told_of_sleepers(self._sleeps):
                 while not self._stopping:
                     self._run_once()
         finally:
@@ -287,10 +308,17 @@ class VirtualTimeLoop(BaseEventLoop):
             self._looked_at = here
             return
         inmost = next(one for one in frames if _is_of(one, "bench", "lns"))
-        code = inmost.f_code
-        where = f"{inmost.f_globals['__name__']}, {code.co_qualname} (line {inmost.f_lineno})"
-        self._failure = Livelock(self._now_us, {where: code.co_filename})
+        self._failure = Livelock(self._now_us, {_place(inmost): inmost.f_code.co_filename})
         raise self._failure
+
+    def _sleeps(self, frame: FrameType | None, seconds: float) -> None:
+        """Livelock if it is a server or a consumer that sleeps: nobody else can run meanwhile."""
+        frames = (one for one, _ in walk_stack(frame))
+        inmost = next((one for one in frames if _is_of(one, "bench", "lns")), None)
+        if seconds > 0 and inmost is not None and _is_of(inmost, "lns"):
+            running = {_place(inmost): inmost.f_code.co_filename}
+            self._failure = Livelock(self._now_us, running, f"all stand still for {seconds} s")
+            raise self._failure
 
     def _who_waits(self) -> str:
         waiting = sorted(

@@ -274,7 +274,7 @@ def alive(lns: str) -> Iterator[None]:
     """A part of a network server in this process; ServerDied where a process would have ended."""
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         cause = first_cause(error)
         if isinstance(cause, OSError):
             raise  # the capture cannot be written: no matter of the server

@@ -276,7 +276,7 @@ class SimulatedRun:
             )
             return await perform(case, rig, play), now_us() + BETWEEN_CASES_US
 
-        async def break_off(failure: Exception) -> tuple[Verdict, int]:
+        async def break_off(failure: BaseException) -> tuple[Verdict, int]:
             assert case is not None
             error: str | None = innermost(failure)
             if _is_of_consumer(failure):
@@ -289,7 +289,7 @@ class SimulatedRun:
 
         try:
             return clock.run(perform_it(), start_us=begins_us)
-        except Exception as failure:  # the clock itself stopped, and the scenario with it
+        except (Exception, SystemExit) as failure:  # the clock stopped, and the scenario with it
             if case is None or isinstance(failure, OSError):
                 raise  # the capture cannot be written: there is nothing to end
             last_us = case.events[-1]["t_us"] if case.events else begins_us
@@ -302,12 +302,12 @@ class SimulatedRun:
 _OF_CONSUMER = {inbox.__file__, incoming.__file__}
 
 
-def _is_of_consumer(failure: Exception) -> bool:
+def _is_of_consumer(failure: BaseException) -> bool:
     """Whether consumers alone, which decide in the inbox, let no time pass."""
     return isinstance(failure, Livelock) and {*failure.files} <= _OF_CONSUMER
 
 
-def _is_of_server(failure: Exception) -> bool:
+def _is_of_server(failure: BaseException) -> bool:
     """Whether a network server raised it, and clock or wire had called that, or never rests."""
     if isinstance(failure, Livelock):
         return any(Path(lns.__path__[0]) in Path(file).parents for file in failure.files)

@@ -187,6 +187,20 @@ MUTANTS = (
         "tests/bench/test_clock.py",
     ),
     Mutant(
+        "a server that sleeps holds nobody up",
+        "bench/clock.py",
+        "if seconds > 0 and inmost is not None",
+        "if False and inmost is not None",
+        "tests/bench/score/test_honesty.py",
+    ),
+    Mutant(
+        "a server that exits takes the run with it",
+        "bench/host/lns_process.py",
+        "    except (Exception, SystemExit) as error:\n",
+        "    except Exception as error:\n",
+        "tests/bench/score/test_honesty.py",
+    ),
+    Mutant(
         "what the bench writes with is taken for a server",
         "bench/clock.py",
         '_LENT = {"lns.clock", "lns.capture"}',

@@ -556,6 +556,15 @@ MISCHIEF = {
         ),
         r"a network server broke: ValueError: ",
     ),
+    "it exits": (
+        CONFIG.format("raise SystemExit(3)"),
+        r"ServerDied: network server lns-a ended: SystemExit: 3",
+    ),
+    "it sleeps": (
+        CONFIG.format("__import__('time').sleep(0.3)"),
+        r"a network server broke: Livelock: all stand still for 0\.3 s at \d+ us, running: "
+        r"lns\.",
+    ),
     "an answer at the edge of RX1": (
         FLUSHING.format(
             "'dnmsg' in text and await asyncio.sleep(0.99); await self.link.send(text)"
