@@ -46,7 +46,7 @@ MUTANTS = (
         "        done = facts.disposition\n"
         "        if not done.answers and done.upstream is DROPPED:\n            return facts\n"
         "        session, known =",
-        "scenarios/test_counter_lives.py",
+        "scenarios/test_explored.py",
     ),
     Mutant(
         "pinned device asks",
@@ -105,7 +105,7 @@ MUTANTS = (
         UPLINK,
         "            self._give_back(facts)\n            left = after_claim(",
         "            left = after_claim(",
-        OWNER_FAILS,
+        "scenarios/test_shared_store.py",
     ),
     Mutant(
         "frame given back counts as delivered",
@@ -119,7 +119,7 @@ MUTANTS = (
         "lns/dedup/session.py",
         "            self.owner = owner  # the one before has given it back\n",
         "",
-        OWNER_FAILS,
+        "scenarios/test_claim_limits.py",
     ),
     Mutant(
         "equal counter of another life is old",
