@@ -138,7 +138,7 @@ for _, dev_addr in ipairs(redis.call('HKEYS', KEYS[3])) do
     if not lives[dev_addr] then redis.call('HDEL', KEYS[3], dev_addr) end
 end
 local opened = cjson.decode(ARGV[4])[1]
-if opened then redis.call('HSETNX', KEYS[3], opened.dev_addr, 0) end
+if opened and lives[opened.dev_addr] then redis.call('HSETNX', KEYS[3], opened.dev_addr, 0) end
 return text
 """
 )

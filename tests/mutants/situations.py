@@ -218,8 +218,15 @@ MUTANTS = (
     Mutant(
         "a new session may have been answered",
         "lns/store/redis.py",
-        "if opened then redis.call('HSETNX', KEYS[3], opened.dev_addr, 0) end\n",
-        "",
+        "then redis.call('HSETNX', KEYS[3], opened.dev_addr, 0) end\n",
+        "then end\n",
+        "tests/lns/store/test_redis.py",
+    ),
+    Mutant(
+        "a session that is over may be answered once more",
+        "lns/store/redis.py",
+        "if opened and lives[opened.dev_addr] then",
+        "if opened then",
         "tests/lns/store/test_redis.py",
     ),
     Mutant(

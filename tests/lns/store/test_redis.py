@@ -180,6 +180,22 @@ async def test_a_dev_nonce_that_another_server_used_is_used(tmp_path: Path) -> N
 
 
 @on_a_loop
+async def test_a_join_begins_no_downlink_counter_of_a_session_that_another_server_has_ended(
+    tmp_path: Path,
+) -> None:
+    async with valkey_at(tmp_path) as server:
+        async with store_at(server.port, "lns-a") as a:
+            await a.keep_sessions(ALPHA, (SESSION,))
+            async with store_at(server.port, "lns-b") as b:
+                assert b.sessions(ALPHA) == (SESSION,)
+                other = replace(SESSION, dev_addr=DevAddr("26000009"))
+                await a.keep_sessions(ALPHA, (other,))
+                assert await b.keep_join(ALPHA, 1, (SESSION,))
+                assert b.sessions(ALPHA) == (other,)
+                assert await told(server.port, "HKEYS", f"lns:{{{ALPHA}}}:f_cnt_down") == []
+
+
+@on_a_loop
 async def test_a_join_nonce_is_taken_by_one_server_only(tmp_path: Path) -> None:
     async with valkey_at(tmp_path) as server:
         async with store_at(server.port, "lns-a") as a, store_at(server.port, "lns-b") as b:
