@@ -26,7 +26,7 @@ from functools import partial
 from socket import socket
 from traceback import walk_stack
 from types import FrameType
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 from bench.sockets import LOCALHOST, Listener, Network
 from lns.clock import now_us, read_from
@@ -101,10 +101,6 @@ def _is_of(frame: FrameType, *packages: str) -> bool:
     name = frame.f_globals.get("__name__", "")
     is_lent = name in _LENT or frame.f_code.co_name == "_read_us"
     return name.partition(".")[0] in packages and not is_lent
-
-
-def _place(frame: FrameType) -> str:
-    return f"{frame.f_globals['__name__']}, {frame.f_code.co_qualname} (line {frame.f_lineno})"
 
 
 @contextmanager
@@ -307,18 +303,20 @@ class VirtualTimeLoop(BaseEventLoop):
         if here != self._looked_at or not any(_is_of(one, "lns") for one in frames):
             self._looked_at = here
             return
-        inmost = next(one for one in frames if _is_of(one, "bench", "lns"))
-        self._failure = Livelock(self._now_us, {_place(inmost): inmost.f_code.co_filename})
-        raise self._failure
+        self._break_off(next(one for one in frames if _is_of(one, "bench", "lns")))
 
     def _sleeps(self, frame: FrameType | None, seconds: float) -> None:
         """Livelock if it is a server or a consumer that sleeps: nobody else can run meanwhile."""
         frames = (one for one, _ in walk_stack(frame))
         inmost = next((one for one in frames if _is_of(one, "bench", "lns")), None)
         if seconds > 0 and inmost is not None and _is_of(inmost, "lns"):
-            running = {_place(inmost): inmost.f_code.co_filename}
-            self._failure = Livelock(self._now_us, running, f"all stand still for {seconds} s")
-            raise self._failure
+            self._break_off(inmost, f"all stand still for {seconds} s")
+
+    def _break_off(self, frame: FrameType, what: str = "no time passes") -> NoReturn:
+        code = frame.f_code
+        place = f"{frame.f_globals['__name__']}, {code.co_qualname} (line {frame.f_lineno})"
+        self._failure = Livelock(self._now_us, {place: code.co_filename}, what)
+        raise self._failure
 
     def _who_waits(self) -> str:
         waiting = sorted(

@@ -55,12 +55,17 @@ class Brought:
         """What body and user properties name; with `sessions` a session has to be a partition."""
         body = _body(payload)
         facts, unfit = _named(body, payload, properties or {}, sessions=sessions)
-        read, detail = body if isinstance(body, dict) else None, _DETAILS.get(unfit or "")
-        try:
-            payload.decode()
-        except UnicodeDecodeError as error:
-            detail = detail or f"no UTF-8 at octet {error.start}"
+        read = body if isinstance(body, dict) else None
+        detail = None if unfit is None else _DETAILS.get(unfit, _undecodable(payload))
         return cls(read, len(payload), qos, facts, unfit, detail)
+
+
+def _undecodable(payload: bytes) -> str | None:
+    try:
+        payload.decode()
+    except UnicodeDecodeError as error:
+        return f"no UTF-8 at octet {error.start}"
+    return None
 
 
 def _body(payload: bytes) -> object:

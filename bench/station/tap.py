@@ -11,7 +11,7 @@ import json
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bench.capture import Record
@@ -450,7 +450,7 @@ class Tap:
         up = leaving.direction == "up"
         link = connection.lns if up else connection.station
         if up and leaving.origin is None and connection.number is not None:
-            leaving, connection.number = replace(leaving, link=connection.number), None
+            leaving.link, connection.number = connection.number, None
         if isinstance(link, MemoryLink):
             self._note_leaving(leaving, link)
             return None if link.closed else link.send_now(leaving.text)

@@ -100,9 +100,7 @@ class Client:
 
         The packet identifier; 0 for QoS 0. `again`: it was sent on an earlier connection (3.3.1.1).
         """
-        taken = {one for one, *_ in (*self._brought, *self._kept_back)}
-        # Whatever is acknowledged is free again, and the least is as good as any (2.2.1).
-        number = next(n for n in range(1, 0x10000) if n not in taken) if qos else 0
+        number = self._free_number() if qos else 0
         told = b"".join(
             bytes([USER_PROPERTY]) + text_of(name) + text_of(value)
             for name, value in properties.items()
@@ -116,6 +114,11 @@ class Client:
         self._kept_back.append((number, first, body))
         self._bring_on()
         return number
+
+    def _free_number(self) -> int:
+        """Whatever is acknowledged is free again, and the least is as good as any (2.2.1)."""
+        taken = {one for one, *_ in (*self._brought, *self._kept_back)}
+        return next(n for n in range(1, 0x10000) if n not in taken)
 
     def _bring_on(self) -> None:
         """Send it what it may have (4.9), or all there is, as Mosquitto (2.0.11) does."""
