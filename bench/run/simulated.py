@@ -280,7 +280,8 @@ class SimulatedRun:
             assert case is not None
             error: str | None = innermost(failure)
             if _is_of_consumer(failure):
-                case.find(serves_not(Owner.APPLICATION, f"a consumer never rests: {error}"))
+                how = "never rests" if isinstance(failure, Livelock) else "broke"
+                case.find(serves_not(Owner.APPLICATION, f"a consumer {how}: {error}"))
                 error = None
             elif _is_of_server(failure):
                 case.find(serves_not(Owner.LNS, f"a network server broke: {error}"))
@@ -303,7 +304,10 @@ _OF_CONSUMER = {inbox.__file__, incoming.__file__}
 
 
 def _is_of_consumer(failure: BaseException) -> bool:
-    """Whether consumers alone, which decide in the inbox, let no time pass."""
+    """Whether consumers alone, which decide in the inbox, let no time pass, or one exits there."""
+    if isinstance(failure, SystemExit):
+        files = {frame.filename for frame in traceback.extract_tb(failure.__traceback__)}
+        return not files.isdisjoint(_OF_CONSUMER)
     return isinstance(failure, Livelock) and {*failure.files} <= _OF_CONSUMER
 
 
