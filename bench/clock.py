@@ -87,6 +87,12 @@ def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
         return runner.run(coroutine)
 
 
+def broken_off() -> BaseException | None:
+    """What has ended this run before its time, if it is one on virtual time."""
+    loop = asyncio.get_running_loop()
+    return loop.failure if isinstance(loop, VirtualTimeLoop) else None
+
+
 def left_open() -> list[str]:
     """Whose connections are open on this loop, if it is one on virtual time."""
     loop = asyncio.get_running_loop()
@@ -190,7 +196,9 @@ class VirtualTimeLoop(BaseEventLoop):
         self._timers: list[tuple[int, int, TimerHandle]] = []
         self._timers_set = 0
         self._timers_cancelled = 0
-        self._failure: BaseException | None = None
+        self.failure: BaseException | None = None
+        """What has ended the run, or will at the end of this turn."""
+        self._is_over = False
         self._turns = 0
         self._spinning: dict[str, str] = {}
         self._looked_at = (start_us, -1)
@@ -226,6 +234,10 @@ class VirtualTimeLoop(BaseEventLoop):
             with read_from(self._read_us), _looking(self._look), _told_of_sleepers(self._sleeps):
                 while not self._stopping:
                     self._run_once()
+        except (Exception, SystemExit) as failure:
+            self.failure = self.failure or failure
+            self._is_over = True
+            raise
         finally:
             self._stopping = False
             self._running = False
@@ -243,9 +255,8 @@ class VirtualTimeLoop(BaseEventLoop):
             handle = self._ready.popleft()
             if not handle.cancelled():
                 handle._run()
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        if self.failure is not None and not self._is_over:
+            raise self.failure
 
     def skip_to(self, us: int) -> bool:
         """Let it be `us` at once if nothing at all happens until then; whether that is so.
@@ -315,8 +326,9 @@ class VirtualTimeLoop(BaseEventLoop):
     def _break_off(self, frame: FrameType, what: str = "no time passes") -> NoReturn:
         code = frame.f_code
         place = f"{frame.f_globals['__name__']}, {code.co_qualname} (line {frame.f_lineno})"
-        self._failure = Livelock(self._now_us, {place: code.co_filename}, what)
-        raise self._failure
+        failure = Livelock(self._now_us, {place: code.co_filename}, what)
+        self.failure = self.failure or failure
+        raise failure
 
     def _who_waits(self) -> str:
         waiting = sorted(
@@ -503,8 +515,8 @@ class VirtualTimeLoop(BaseEventLoop):
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """An exception that nobody catches ends the run."""
         failure = context.get("exception") or RuntimeError(str(context.get("message")))
-        if self._failure is None:
-            self._failure = failure
+        if self.failure is None:
+            self.failure = failure
 
 
 def _number(file: Any) -> int:

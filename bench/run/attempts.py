@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.clock import left_open
+from bench.clock import broken_off, left_open
 from bench.device.interfaces import (
     NOT_JOINED,
     CommandRefused,
@@ -128,6 +128,8 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         else:
             owner = owner_of(cause)
             error = told_of(cause, play) if owner == BENCH else innermost(cause)
+    if (broken := broken_off()) is not None:
+        raise broken  # who runs the clock ends the case, with what had to break it off
     if cause is None:
         for of in sorted({*left_open()}):
             case.find(serves_not(_whose(of), f"{of} has left a connection open"))

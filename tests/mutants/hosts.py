@@ -201,6 +201,20 @@ MUTANTS = (
         "tests/bench/score/test_honesty.py",
     ),
     Mutant(
+        "a consumer that exits is taken for a server",
+        "bench/run/simulated.py",
+        "return not called.isdisjoint(_OF_CONSUMER) or (",
+        "return (",
+        "tests/bench/score/test_honesty.py",
+    ),
+    Mutant(
+        "a case that was broken off is judged as well",
+        "bench/run/attempts.py",
+        "if (broken := broken_off()) is not None:",
+        "if (broken := broken_off()) is not None and not case.events:",
+        "tests/bench/score/test_honesty.py",
+    ),
+    Mutant(
         "what the bench writes with is taken for a server",
         "bench/clock.py",
         '_LENT = {"lns.clock", "lns.capture"}',

@@ -411,6 +411,7 @@ def each_in_turn(tampering: Mapping[str, str]) -> str:
     return f"""
 import pytest
 from lns.connections import Connection, Connections
+from lns.delivery.detectors import Detectors
 from lns.network_server import NetworkServer
 from lns.station import protocol
 from lns.uplink.data import Uplinks
@@ -418,7 +419,7 @@ from lns.uplink.data import Uplinks
 TAMPERING = {dict(tampering)!r}
 TOUCHED = [
     (Connection, "flush"), (Connections, "send"), (NetworkServer, "serve"),
-    (protocol, "router_config_text"), (Uplinks, "_publish"),
+    (protocol, "router_config_text"), (Uplinks, "_publish"), (Detectors, "judge"),
 ]
 RIGHT = [(owner, name, getattr(owner, name)) for owner, name in TOUCHED]
 
@@ -451,7 +452,10 @@ def lies_written(root: Path) -> dict[str, Path]:
 def ends_of(run: Path) -> dict[str, dict[str, Any]]:
     """How each case ended by its own account."""
     lines = [json.loads(line) for line in (run / "bench.jsonl").read_bytes().splitlines()]
-    return {line["case"]: line for line in lines if line["kind"] == "case.end"}
+    ends = [line for line in lines if line["kind"] == "case.end"]
+    of = {(line["case"], line["attempt"]): line for line in ends}
+    assert len(of) == len(ends), "a case has ended twice"
+    return {case: line for (case, _), line in of.items()}
 
 
 def concerned(run: Path, lie: str) -> set[str]:
@@ -515,6 +519,20 @@ def broken(*given, **more):
 
 
 protocol.router_config_text = broken
+"""
+JUDGING = """
+__name__ = "lns.delivery.detectors"
+from lns.delivery.detectors import Detectors
+
+_judge = Detectors.judge
+
+
+def judge(self, *given):
+    {}
+    return _judge(self, *given)
+
+
+Detectors.judge = judge
 """
 MISCHIEF = {
     "it ends": (
@@ -585,22 +603,34 @@ MISCHIEF = {
     ),
 }
 """What a network server may do that the bench must not stumble over, and what is said of it."""
+OF_A_CONSUMER = {
+    "a consumer sleeps": (
+        JUDGING.format("__import__('time').sleep(0.3)"),
+        r"a consumer broke: Livelock: all stand still for 0\.3 s at \d+ us, running: lns\.",
+    ),
+    "a consumer exits": (
+        JUDGING.format("raise SystemExit(3)"),
+        r"a consumer broke: SystemExit: 3",
+    ),
+}
+"""The same of an application that consumes what the server publishes."""
 
 
 @pytest.fixture(scope="module")
 def mischievous(tmp_path_factory: Factory) -> Path:
-    chosen = "a_second_station or joins_again_and_again or a_single_station"
-    plugin = each_in_turn({name: text for name, (text, _) in MISCHIEF.items()})
+    chosen = "a_second_station or joins_again_and_again or a_single_station or fails_and_then"
+    plugin = each_in_turn({name: text for name, (text, _) in (MISCHIEF | OF_A_CONSUMER).items()})
     return played(tmp_path_factory.mktemp("mischief") / "run", plugin, chosen)
 
 
-@pytest.mark.parametrize("mischief", MISCHIEF)
-def test_what_a_server_does_is_no_error_of_the_bench(mischief: str, mischievous: Path) -> None:
+@pytest.mark.parametrize("mischief", MISCHIEF | OF_A_CONSUMER)
+def test_what_others_do_is_no_error_of_the_bench(mischief: str, mischievous: Path) -> None:
     ends = [end for case, end in ends_of(mischievous).items() if mischief in case]
     assert len(ends) > 5
     wrong = [end for end in ends if end["verdict"] != "PASS"]
-    assert {(end["verdict"], end["owner"]) for end in wrong} == {("FAIL", "LNS")}, wrong
-    says = MISCHIEF[mischief][1]
+    owner, kinds = ("LNS", MISCHIEF) if mischief in MISCHIEF else ("application", OF_A_CONSUMER)
+    assert {(end["verdict"], end["owner"]) for end in wrong} == {("FAIL", owner)}, wrong
+    says = kinds[mischief][1]
     assert any(re.match(says, one) for end in wrong for one in end["reasons"]), wrong[0]["reasons"]
     verdicts = [one for one in read_verdicts(mischievous) if mischief in one.case]
     assert exit_code_of(verdicts) == 1
