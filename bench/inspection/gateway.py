@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from bench.capture.reading import Event
-from bench.inspection.orders import SERVES, Orders, Windows, serving
+from bench.inspection.orders import SERVES, Channel, Orders, Windows, serving
 from bench.inspection.station_time import APART_US, StationTime
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, json_of, uplink_of
+from bench.verdict.wire import Uplink, eui_of, json_of, uplink_of
 from bench.virtual.lorawan.air_interface import Lora
 
 TOLD_LATE_US = 500_000
@@ -55,6 +55,69 @@ class UnknownAir:
 
 
 UNKNOWN_AIR = UnknownAir()
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    dev_eui: str
+    rx1: Channel | None
+    over_us: int
+    is_right: bool
+
+
+@dataclass(slots=True)
+class Reports:
+    """What stations report (`dntxed`) of the downlinks they were handed; keyed by station, diid."""
+
+    _handed: dict[tuple[str, int], _Handed] = field(default_factory=dict)
+    _reported: dict[tuple[str, int], Channel] = field(default_factory=dict)
+
+    def __contains__(self, key: tuple[str, int]) -> bool:
+        return key in self._handed
+
+    def hand_over(
+        self, station: str, diid: int, told: Mapping[str, Any], over_us: int, *, is_right: bool
+    ) -> None:
+        """A station was handed a downlink, which it has sent by then or never."""
+        dev_eui = eui_of(told.get("DevEui", told.get("DevEUI"))) or ""
+        rx1 = (told["RX1DR"], told["RX1Freq"]) if "RX1DR" in told else None
+        self._handed[station, diid] = _Handed(dev_eui, rx1, over_us, is_right)
+
+    def report(self, station: str, diid: int, told: Mapping[str, Any]) -> None:
+        """A station says that it has sent one."""
+        self._reported[station, diid] = told.get("DR", -1), told.get("Freq", -1)
+
+    @property
+    def are_as_asked(self) -> bool:
+        """Whether all were sent, and in the first window that they name."""
+        return all(
+            key in self._reported and one.rx1 in (None, self._reported[key])
+            for key, one in self._handed.items()
+        )
+
+    def wrong(self, evidence: Evidence, end_us: int) -> Iterator[Found]:
+        """What stations kept of a device that waits for it, or sent later than that waits."""
+        unsaid = evidence.unsaid()
+        for (station, diid), handed in self._handed.items():
+            if not handed.is_right or handed.dev_eui not in unsaid:
+                continue
+            channel, in_rx1 = self._reported.get((station, diid)), unsaid[handed.dev_eui][0]
+            what = f"downlink {diid} for {handed.dev_eui}"
+            is_over = handed.over_us + REPORTED_WITHIN_US < end_us
+            if channel is None and is_over and station not in evidence.link_lost_us:
+                text, observed = f"never reported {what} on the air", "none"
+            elif (
+                channel is not None
+                and handed.rx1 not in (None, channel)
+                and in_rx1.replace("RX_1", "RX_2", 1) in evidence.lines[handed.dev_eui]
+            ):
+                text, observed = f"sent {what} in RX2, not in RX1", "RX2"
+            else:
+                continue
+            yield Found(
+                owner=Owner.GATEWAY, rule="downlink on the air", t_us=0, station=station,
+                text=f"{evidence.name(station)} {text}", expected="dntxed", observed=observed,
+            )  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -16,11 +16,11 @@ from bench.inspection import downlink, message
 from bench.inspection.accounts import Accounts, Told
 from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
 from bench.inspection.gateway import (
-    REPORTED_WITHIN_US,
     TOLD_LATE_US,
     UNKNOWN_AIR,
     AirFacts,
     Gateways,
+    Reports,
     deaf_stations,
 )
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
@@ -28,7 +28,6 @@ from bench.inspection.orders import AIM_GAP_US, Orders, Windows, over_us, window
 from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
 from bench.inspection.requests import (
     ClassC,
-    devices_that_miss_a_line,
     disturbs_links,
     disturbs_servers,
     is_quiet,
@@ -37,7 +36,7 @@ from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
 from bench.inspection.station_time import StationTime
 from bench.verdict.expectation import LINK, Evidence
-from bench.verdict.owner import Found, Owner, Scrutiny
+from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import (
     Uplink,
     eui_of,
@@ -92,8 +91,7 @@ class Inspector:
         self._devices = {device.dev_eui: device for device in devices}
         self._heard: dict[tuple[str, int], list[Uplink]] = {}
         self._messages: dict[tuple[str, str, int], list[Answered]] = {}
-        self._diids: dict[tuple[str, int], tuple[str, Found | None, int]] = {}
-        self._reported: set[tuple[str, int]] = set()
+        self._reports = Reports()
         self._joins: dict[str, Uplink] = {}
         self._handed_over: dict[str, int] = {}
         self._introduced: dict[str, int] = {}
@@ -163,14 +161,14 @@ class Inspector:
             self._found += self._gateways.unsaid(events[-1]["t_us"], self._names)
         if is_stuck:
             self._found += self._unaccepted()
-        if self._is_late or not self._reported.issuperset(self._diids):
+        if self._is_late or not self._reports.are_as_asked:
             evidence = Evidence.of(events)
-            self._found += self._silent_gateways(evidence, events[-1]["t_us"])
+            self._found += self._reports.wrong(evidence, events[-1]["t_us"])
             self._found += deaf_stations(evidence, self._heard, self._gateways.transmission_of)
         if events and self._undisturbed and any(device.wanted for device in self._devices.values()):
             evidence = Evidence.of(events)
-            missing = devices_that_miss_a_line(evidence)
-            self._found += self._class_c.unsent(self._devices, missing, evidence.expected_lines)
+            due = evidence.expected_lines
+            self._found += self._class_c.unsent(self._devices, evidence.unsaid(), due)
         self._found += self._accounts.end()
         self._found += self._store.wrong(self._devices, self._kept)
         # What came first may be why the rest came about; what is missing shows in the end only.
@@ -207,7 +205,7 @@ class Inspector:
             told = json_of(event["text"]) or {}
             number = told.get("diid", told.get("seqno"))
             if told.get("msgtype") == "dntxed" and isinstance(number, int):
-                self._reported.add((event["station"], number))
+                self._reports.report(event["station"], number, told)
                 self._accounts.reported(event["station"], number, told)
             if (msgtype := unreadable_type(event["text"])) is not None:
                 self._accounts.unreadable(event["station"], msgtype)
@@ -321,9 +319,8 @@ class Inspector:
                 windows = {} if found else windows
                 self._senders.handed_over(dev_eui or "", bytes.fromhex(told["pdu"]), windows)
             if not event.get("dropped") and not event.get("held_us"):
-                first = found[0] if found else None
-                due_us = over_us(event["t_us"], self._windows(event, told)) + REPORTED_WITHIN_US
-                self._diids[station, diid] = dev_eui or "", first, due_us
+                over = over_us(event["t_us"], self._windows(event, told))
+                self._reports.hand_over(station, diid, told, over, is_right=not found)
         self._found += found
 
     def _windows(self, event: Event, told: dict[str, Any]) -> Windows:
@@ -357,7 +354,7 @@ class Inspector:
         return Told(told, frames, opens_us)
 
     def _used_again(self, station: str, diid: int, check: Scrutiny) -> Iterator[Found]:
-        if (station, diid) in self._diids:
+        if (station, diid) in self._reports:
             yield check.wrong("diid", "one never used for this station", diid)
 
     def _dnmsg_read(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
@@ -576,22 +573,3 @@ class Inspector:
 
     def _name(self, station: str) -> str:
         return self._names.get(station, station)
-
-    # --- what gateways did with it ----------------------------------------------------------------
-
-    def _silent_gateways(self, evidence: Evidence, end_us: int) -> Iterator[Found]:
-        """Stations that kept a right downlink for a device that waits for one."""
-        waiting = devices_that_miss_a_line(evidence)
-        for (station, diid), (dev_eui, first, due_us) in self._diids.items():
-            kept = (
-                due_us < end_us
-                and (station, diid) not in self._reported
-                and station not in evidence.link_lost_us
-            )
-            if first is None and dev_eui in waiting and kept:
-                name = self._names.get(station, station)
-                yield Found(
-                    owner=Owner.GATEWAY, rule="downlink on the air", t_us=0, station=station,
-                    text=f"{name} never reported downlink {diid} for {dev_eui} on the air",
-                    expected="dntxed", observed="none",
-                )  # fmt: skip

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Wanted
-from bench.verdict.expectation import Evidence, without_signal
 from bench.verdict.owner import Found, Scrutiny
 from bench.virtual.lorawan.air_interface import DataFrame
 
@@ -344,13 +343,3 @@ def disturbs_links(event: Event) -> bool:
         return event["event"] in ("kill", "restart")
     seam = event.get("seam") if event["kind"] == "fault.begin" else None
     return seam == "lns" or (seam == "tap" and event["fault"] in OF_LINKS)
-
-
-def devices_that_miss_a_line(evidence: Evidence) -> set[str]:
-    """The devices that did not say all that was due."""
-    missing = set()
-    for dev_eui, lines in evidence.expected_lines.items():
-        said = iter(evidence.lines.get(dev_eui, ()))
-        if not all(without_signal(line) in said for line in lines):
-            missing.add(dev_eui)
-    return missing

@@ -17,7 +17,6 @@ from bench.verdict.expectation import (
     Heard,
     Reasons,
     Words,
-    without_signal,
 )
 from bench.verdict.owner import FINDING, Found
 from bench.verdict.particulars import (
@@ -435,13 +434,11 @@ def _wrong_words(
 
 def _missing_lines(evidence: Evidence) -> Reasons:
     reasons: Reasons = []
-    for dev_eui, lines in evidence.expected_lines.items():
-        observed = iter(evidence.lines.get(dev_eui, ()))
+    for dev_eui, lines in evidence.unsaid().items():
         for line in lines:
-            if without_signal(line) not in observed:  # consumes up to the match: the order counts
-                had_cause = may_be_said(line, evidence.handed_over.get(dev_eui, ()))
-                owner = "device" if had_cause else "LNS"
-                reasons.append((owner, f"device {dev_eui} did not say {line!r}"))
+            had_cause = may_be_said(line, evidence.handed_over.get(dev_eui, ()))
+            owner = "device" if had_cause else "LNS"
+            reasons.append((owner, f"device {dev_eui} did not say {line!r}"))
     return reasons
 
 

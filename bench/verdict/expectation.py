@@ -284,6 +284,19 @@ class Evidence:
             row["expect"] != "finding" for row in self.particulars
         )
 
+    def unsaid(self) -> dict[str, list[str]]:
+        """What each device was to say and did not; no entry for who has said it all.
+
+        Lines are due in order: after one that is missing nothing is found.
+        """
+        missing: dict[str, list[str]] = {}
+        for dev_eui, due in self.expected_lines.items():
+            said = iter(self.lines.get(dev_eui, ()))
+            for line in due:
+                if without_signal(line) not in said:
+                    missing.setdefault(dev_eui, []).append(line)
+        return missing
+
     def name(self, station: str) -> str:
         return self.names.get(station, station)
 

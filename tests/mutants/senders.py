@@ -25,6 +25,14 @@ device_fault = partial(Mutant, owner="device")
 station_fault = partial(Mutant, owner="gateway")
 
 MUTANTS = (
+    station_fault(
+        "a station keeps a duty cycle of its own",
+        STATION,
+        "            duty_cycle=duty_cycle,",
+        "            duty_cycle=True,",
+        "scenarios/test_counters.py",
+        says="in RX2, not in RX1",
+    ),
     device_fault(
         "a device acknowledges nothing",
         SESSION,

@@ -618,7 +618,7 @@ OF_A_CONSUMER = {
 
 @pytest.fixture(scope="module")
 def mischievous(tmp_path_factory: Factory) -> Path:
-    chosen = "a_second_station or joins_again_and_again or a_single_station or fails_and_then"
+    chosen = "a_second_station or joins_again_and_again or a_single_station or puback_is_lost"
     plugin = each_in_turn({name: text for name, (text, _) in (MISCHIEF | OF_A_CONSUMER).items()})
     return played(tmp_path_factory.mktemp("mischief") / "run", plugin, chosen)
 
