@@ -9,6 +9,7 @@ import asyncio
 import gc
 import gzip
 import zlib
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -106,7 +107,7 @@ def _text(path: Path, bytes_max: int) -> bytes:
         unpacked = " unpacked" if packed else ""
         limit = f"{bytes_max / (1 << 20):g} MiB"
         raise TrafficError(path, "", f"more than {limit}{unpacked}, which is the limit; split it")
-    return text
+    return text.removeprefix(BOM_UTF8)
 
 
 def _unpacked(path: Path, file: BinaryIO, bytes_max: int) -> bytes:

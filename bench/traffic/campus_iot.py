@@ -55,6 +55,7 @@ BACKHAUL_US = (5_000, 400_000)
 CLOCK_WRONG_US = 2_000_000
 _FIRST_DEV_ADDR = 0x26000001
 _EUI_DIGITS = 16
+_YEAR_10000_MS = 253_402_300_800_000
 
 
 class _RxInfo(Struct):
@@ -76,7 +77,7 @@ class _Line(Struct):
 class _Record(Struct):
     dev_eui: str = json_field(name="devEUI")
     f_cnt: Annotated[int, Meta(ge=0, lt=1 << 32)] = json_field(name="fCnt")
-    archived_ms: int = json_field(name="_timestamp")
+    archived_ms: Annotated[int, Meta(ge=0, lt=_YEAR_10000_MS)] = json_field(name="_timestamp")
     tx_info: _TxInfo = json_field(name="txInfo")
     rx_info: Annotated[list[_RxInfo], Meta(min_length=1)] = json_field(name="rxInfo")
     f_port: Annotated[int, Meta(ge=0, le=255)] | None = json_field(name="fPort", default=None)

@@ -172,6 +172,8 @@ def test_an_uplink_may_have_no_payload_and_no_port(tmp_path: Path) -> None:
         ({"txInfo": {"dr": "SF7", "frequency": 1}}, "Expected `int`, got `str` - at `$.txInfo.dr`"),
         ({"devEUI": "x"}, "not an EUI: 'x'"),
         ({"_timestamp": None}, "Expected `int`, got `null` - at `$._timestamp`"),
+        ({"_timestamp": -1}, "Expected `int` >= 0 - at `$._timestamp`"),
+        ({"_timestamp": 1 << 63}, "Expected `int` <= 253402300799999 - at `$._timestamp`"),
     ],
 )
 def test_one_bad_line_is_left_out_and_nothing_else(
@@ -182,6 +184,14 @@ def test_one_bad_line_is_left_out_and_nothing_else(
     found = read(written(tmp_path / "a.ndjson", lines))
     assert [str(left_out) for left_out in found.left_out] == [f"a.ndjson: line 3: {wrong}"]
     assert [uplink.f_cnt for uplink in found.logs[0].uplinks] == [1151, 2330, 11358]
+
+
+def test_a_mark_of_utf_8_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.ndjson"
+    path.write_bytes(b"\xef\xbb\xbf" + SAINT_EYNARD.read_bytes())
+    found = read(path)
+    whole = read(SAINT_EYNARD).facts() | {"file": "a.ndjson"}
+    assert found.facts() == whole
 
 
 @pytest.mark.parametrize("bad", [b'{"devEUI": "d1d1', b"\xff\xfe", b"[]", b"17"])
