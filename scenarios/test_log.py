@@ -377,9 +377,10 @@ async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
     await rig.wait(milliseconds(20_500))
     await rig.find_broker()
     await rig.wait(seconds(20))
-    await rig.refuse_messages(2, of=rig.alpha)
-    await served(rig)
-    await rig.wait(seconds(5))
+    for times in (2, 1):
+        await rig.refuse_messages(times, of=rig.alpha)
+        await served(rig)
+        await rig.wait(seconds(5))
     of_alpha = f"lorawan/lns-a/{rig.alpha.dev_eui}/up"
     rig.expect_logged(
         "INFO mqtt+unix:broker is connected; 0 messages wait",
@@ -390,6 +391,9 @@ async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
         "INFO mqtt+unix:broker is connected; 1 messages wait",
         "WARNING mqtt+unix:broker acknowledges nothing within 20000000 us; 1 messages wait",
         "INFO mqtt+unix:broker is connected; 1 messages wait",
-        f"WARNING mqtt+unix:broker refuses messages on {of_alpha}: Not authorized",
-        f"INFO mqtt+unix:broker takes messages on {of_alpha} again",
+        *[
+            f"WARNING mqtt+unix:broker refuses messages on {of_alpha}: Not authorized",
+            f"INFO mqtt+unix:broker takes messages on {of_alpha} again",
+        ]
+        * 2,
     )

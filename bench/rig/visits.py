@@ -406,7 +406,7 @@ class Clients:
 
     def _subscribed(self, client: Client, asked: str, options: int) -> None:
         self.filters[client.login.client].append(asked)
-        client.bring(asked.replace("+", "0" * 16), b"x", {}, 1)
+        client.bring(asked.replace("+", "0" * 16), b"x", (), 1)
 
 
 class Serving:

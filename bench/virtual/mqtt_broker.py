@@ -9,7 +9,7 @@ import os
 import select
 import socket
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from math import inf
 from pathlib import Path
 
@@ -90,7 +90,7 @@ class Client:
         self,
         topic: str,
         payload: bytes,
-        properties: Mapping[str, str],
+        properties: Iterable[tuple[str, str]],
         qos: int,
         *,
         retain: bool = False,
@@ -102,8 +102,7 @@ class Client:
         """
         number = self._free_number() if qos else 0
         told = b"".join(
-            bytes([USER_PROPERTY]) + text_of(name) + text_of(value)
-            for name, value in properties.items()
+            bytes([USER_PROPERTY]) + text_of(name) + text_of(value) for name, value in properties
         )
         named = number.to_bytes(2, "big") if qos else b""
         body = text_of(topic) + named + length_of(len(told)) + told + payload

@@ -21,13 +21,14 @@ from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
 from bench.rig.in_memory.mistakes import no_file_beyond, syncs
 from bench.rig.in_memory.outbox_file import seize
+from bench.rig.in_memory.spellings import misread
 from bench.rig.interfaces import Wire
 from bench.verdict.wire import json_of
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
 from lns.clock import now_us
 from lns.delivery import Incoming
-from lns.delivery.detectors import PERFORMS, TOPIC, topic_of
+from lns.delivery.detectors import TOPIC, topic_of
 from lns.delivery.effect import (
     EffectUnavailable,
     JsonLinesFile,
@@ -88,6 +89,8 @@ class ConsumerWire:
         self._renewals = 0
         self._known: set[tuple[object, ...]] = set()  # what was brought, however long ago
         self._forget()
+        for text in misread():
+            found(f"{name}: {text}")
 
     @asynccontextmanager
     async def open(self, delivered: Callable[[Delivery], None]) -> AsyncIterator[None]:
@@ -123,7 +126,7 @@ class ConsumerWire:
         if self._subscription is not None and self._client is not None:
             self._subscription.stop_listening()
             self._is_over = True
-            self._client.bring(_TOO_LATE, b"{}", {}, _AT_LEAST_ONCE)
+            self._client.bring(_TOO_LATE, b"{}", (), _AT_LEAST_ONCE)
             heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             asyncio.get_running_loop().call_later(0, heard.set_result, None)
             await heard  # whoever reads has done so by then
@@ -205,7 +208,7 @@ class ConsumerWire:
     def _state(self, client: Client, producer: str, payload: bytes, *, retain: bool) -> None:
         """Bring what a producer has said of itself, before or just now."""
         self._retained.append((topic_of(producer), payload))
-        client.bring(topic_of(producer), payload, {}, _AT_LEAST_ONCE, retain=retain)
+        client.bring(topic_of(producer), payload, (), _AT_LEAST_ONCE, retain=retain)
 
     def _bring(
         self,
@@ -219,7 +222,9 @@ class ConsumerWire:
         self._under_way.append((topic, payload, properties, qos))
         this = topic, payload, tuple(properties.items())
         again = qos > 0 and this in self._known
-        told = {**_OF_NO_MEANING, **properties}
+        # Of one name the last one counts.
+        told = [(name, text + "x") for name, text in properties.items() if text]
+        told += [*_OF_NO_MEANING.items(), *properties.items()]
         number = self._client.bring(topic, payload, told, qos, again=again)
         if number:
             self._sent += 1
@@ -530,29 +535,6 @@ class Relay:
 
     def _wrong(self, due: object, observed: object) -> None:
         self._found(f"{self._name}: published once more: expected {due}, observed {observed}")
-
-
-def forget_topics(file: Path) -> None:
-    """Write an inbox as an earlier version did, which knew of no id on which topic it was.
-
-    Where two topics have one id, there was no such version.
-    """
-    with closing(connect(file)) as db, db:
-        names = [name for (name,) in db.execute("SELECT name FROM inbox_window")]
-        ids = {name: _without_topic(name) for name in names}
-        if len(set(ids.values())) == len(ids):
-            for name, without in ids.items():
-                db.execute("UPDATE inbox_window SET name = ? WHERE name = ?", (without, name))
-            db.execute("DELETE FROM inbox_number WHERE name = 'has_topics'")
-            db.execute("DELETE FROM inbox_number WHERE name = ?", (PERFORMS,))
-
-
-def _without_topic(name: str) -> str:
-    """What stands behind bus and channel, each of which has its length before it."""
-    for _ in range(2):
-        length, _, rest = name.partition(":")
-        name = rest[int(length) + 1 :]
-    return name
 
 
 class InboxWire(Wire):
