@@ -33,6 +33,7 @@ _CONNECT, _CONNACK, _PUBLISH, _PUBACK = 1, 2, 3, 4
 _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _NOT_AUTHORIZED, _SHUTTING_DOWN, _QUOTA_EXCEEDED = 0x87, 0x8B, 0x97
+_REFUSED = _NOT_AUTHORIZED, 0x80  # in turn, with a reason and without one (2.4)
 _MOMENT_US, _SECOND_US = 100_000, 1_000_000
 _RECEIVE_MAX = 0xFFFF  # of a client that says nothing of it (3.1.2.11.3)
 _SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
@@ -229,7 +230,7 @@ class Client:
             self._broker.open_us = now_us()
             self.refused_us = now_us()
             self._broker.turned_away(self)
-            self._say(_CONNACK << 4, bytes([0, _NOT_AUTHORIZED, 0]))
+            self._say(_CONNACK << 4, bytes([0, _REFUSED[self._broker.login_refusals % 2], 0]))
             self.answered_us = None
             return
         known = self._broker.came(self)
@@ -296,7 +297,7 @@ class Client:
         if asked and self._broker.subscription_refusals:
             self._broker.subscription_refusals -= 1
             self.refused_us = now_us()
-            asked, granted = [], bytearray([_NOT_AUTHORIZED])
+            asked, granted = [], bytearray([_REFUSED[self._broker.subscription_refusals % 2]])
         self.filters.update(asked)
         answer = _SUBACK if kind == _SUBSCRIBE else _UNSUBACK
         self._say(answer << 4, number + b"\0" + bytes(granted))
@@ -517,7 +518,7 @@ class MqttBroker:
         if self.refusals_on[message.topic] > 0:
             self.refusals_on[message.topic] -= 1
             self.refused(message.topic)
-            return _NOT_AUTHORIZED
+            return _REFUSED[self.refusals_on[message.topic] % 2]
         if self.refusals:
             self.refusals -= 1
             self.refused(message.topic)
