@@ -340,7 +340,7 @@ class Lines:
 
     def begin(self) -> None:
         """Open the file, as a consumer does that starts."""
-        self._had = 0
+        self._had, self._is_open = 0, False
         if self._elsewhere:
             # A pipe that is named has no buffer, standard output has one.
             buffering = 0 if self._setup.on_disk else -1
@@ -355,11 +355,14 @@ class Lines:
     def open(self, transaction: Transaction) -> None:
         """What was never kept is no more in the file; EffectUnavailable."""
         self._lines.open(transaction)
+        self._is_open = True
         self._look("when it is opened")
 
     def handle(self, message: Incoming, transaction: Transaction) -> None:
         """Have one more line; EffectUnavailable while there is no room."""
         self._crashes("effect")
+        if not self._is_open:
+            self._found(f"{self._name}: an effect is had before it is opened")
         for text in self._books.tried(self._name, message.channel, message.message_id, now_us()):
             self._found(text)
         if self.room is not None and self._had >= self.room:

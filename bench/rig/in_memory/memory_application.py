@@ -505,8 +505,7 @@ class MemoryApplication(Application):
     async def ready(self) -> None:
         for books in self._books.values():
             books.has_gaps = self._setup.on_redis
-        for one in self._consumers.values():
-            await one.start()
+        await asyncio.gather(*(one.start() for one in self._consumers.values()))
 
     async def publish(
         self,
