@@ -374,8 +374,11 @@ async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
     await rig.wait(seconds(20))
     await rig.hold_messages()
     await served(rig)
-    await rig.wait(milliseconds(20_500))
+    await rig.wait(seconds(27))
     await rig.find_broker()
+    await rig.wait(seconds(20))
+    rig.cut_upstream()
+    await rig.restore_upstream()
     await rig.wait(seconds(20))
     for times in (2, 1):
         await rig.refuse_messages(times, of=rig.alpha)
@@ -390,7 +393,10 @@ async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
         "WARNING mqtt+unix:broker refuses the login: Not authorized; 1 messages wait",
         "INFO mqtt+unix:broker is connected; 1 messages wait",
         "WARNING mqtt+unix:broker acknowledges nothing within 20000000 us; 1 messages wait",
+        "WARNING mqtt+unix:broker is silent: no CONNACK within 5000000 us; 1 messages wait",
         "INFO mqtt+unix:broker is connected; 1 messages wait",
+        "WARNING mqtt+unix:broker is gone: the connection was closed without a word; 0 messages",
+        "INFO mqtt+unix:broker is connected; 0 messages wait",
         f"WARNING mqtt+unix:broker refuses messages on {of_alpha}: Unspecified error",
         f"INFO mqtt+unix:broker takes messages on {of_alpha} again",
         f"WARNING mqtt+unix:broker refuses messages on {of_alpha}: Not authorized",

@@ -35,7 +35,7 @@ _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _NOT_AUTHORIZED, _SHUTTING_DOWN, _QUOTA_EXCEEDED = 0x87, 0x8B, 0x97
 _REFUSED = _NOT_AUTHORIZED, 0x80  # in turn, with a reason and without one (2.4)
 _MOMENT_US, _SECOND_US = 100_000, 1_000_000
-_RECEIVE_MAX = 0xFFFF  # of a client that says nothing of it (3.1.2.11.3)
+RECEIVE_MAX = 0xFFFF  # of a client that says nothing of it (3.1.2.11.3)
 _SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
 _OF_CONNECT = {_SESSION_EXPIRY: 4, _RECEIVE_MAXIMUM: 2, _PACKET_MAXIMUM: 4}
 """The octets of what a client may say of itself when it connects."""
@@ -72,6 +72,9 @@ class Client:
 
     def leave(self) -> None:
         self.listen(listening=False)
+        for number, since_us in self._brought:
+            if self.login.receive_max == RECEIVE_MAX and now_us() - since_us > _MOMENT_US:
+                self._broker.wrong(f"no PUBACK of message {number}")
         asyncio.get_running_loop().remove_writer(self._line)
         self._line.close()
 
@@ -220,7 +223,7 @@ class Client:
             bool(flags & 2),
             keep_alive_s,
             asked.get(_SESSION_EXPIRY, 0),
-            asked.get(_RECEIVE_MAXIMUM, _RECEIVE_MAX),
+            asked.get(_RECEIVE_MAXIMUM, RECEIVE_MAX),
             asked.get(_PACKET_MAXIMUM),
             user,
             password,
@@ -234,7 +237,9 @@ class Client:
             self.answered_us = None
             return
         known = self._broker.came(self)
-        limit = bytes([_RECEIVE_MAXIMUM]) + self._broker.receive_max.to_bytes(2, "big")
+        most = self._broker.receive_max
+        # 3.2.2.3.3: a broker that says nothing of it takes as many as there can be.
+        limit = b"" if most == RECEIVE_MAX else bytes([_RECEIVE_MAXIMUM]) + most.to_bytes(2, "big")
         self._say(_CONNACK << 4, bytes([known, 0, len(limit)]) + limit)
         if known:
             self._broker.resumed(self)
@@ -244,7 +249,7 @@ class Client:
         due, since_us = self._brought.popleft() if self._brought else (None, 0)
         if due != number:
             raise Violation(f"PUBACK of {number}, not of {due}")
-        late_us, keeps = now_us() - since_us, self.login.receive_max < _RECEIVE_MAX
+        late_us, keeps = now_us() - since_us, self.login.receive_max < RECEIVE_MAX
         if late_us > _MOMENT_US and not keeps:  # it says how much it holds for a while
             raise Violation(f"PUBACK {late_us} us after its message")
         self._broker.acknowledged(self, number)

@@ -24,7 +24,7 @@ from bench.rig.in_memory.outbox_file import seize
 from bench.rig.in_memory.spellings import misread
 from bench.rig.interfaces import Wire
 from bench.verdict.wire import json_of
-from bench.virtual.mqtt_broker import Client, MqttBroker
+from bench.virtual.mqtt_broker import RECEIVE_MAX, Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
 from lns.clock import now_us
 from lns.delivery import Incoming
@@ -461,6 +461,7 @@ class Relay:
         self._chance = stream(seed, name, "relay")
         self._room, self._record, self._found = room, record, found
         self._broker = MqttBroker(folder / "relay", self._take, found)
+        self._broker.receive_max = RECEIVE_MAX  # a broker says nothing of that
         self._brought: defaultdict[tuple[str, str], deque[bytes]] = defaultdict(deque)
         self._owed: defaultdict[str, deque[Said]] = defaultdict(deque)
         self._taken_us: dict[Published, int] = {}

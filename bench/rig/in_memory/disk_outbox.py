@@ -95,9 +95,7 @@ class DiskOutbox:
         self._file = self._folder / "outbox"
         self._took = took
         self._clock_us = utc_us
-        self._stepped_us = 0
-        self._starts = 0
-        self._waiting = 0
+        self._stepped_us = self._starts = self._waiting = 0
         # Of what waits, by its id: since when, and since when here.
         self._since: dict[str, tuple[datetime, int]] = {}
         self._topics: dict[str, str] = {}
@@ -111,8 +109,7 @@ class DiskOutbox:
         self._lost_us: int | None = None
         self._in_vain, self._was_useful, self._useful_us = 0, False, -1
         self._waits: list[tuple[int, int]] = []  # in vain; waited for, and at most
-        self._known: set[str] = set()
-        self._parked: set[str] = set()
+        self._known, self._parked = set[str](), set[str]()
         self._released: dict[str, datetime] = {}
         self._oldest: datetime | None = None
         self._told_us = 0
@@ -172,8 +169,11 @@ class DiskOutbox:
         self._look_at_connections()
         self._look_at_rest()
         self._look_at_state()
-        curt = self.broker.without_a_word
+        curt, asked_us = self.broker.without_a_word, now_us()
         await self._until_over()
+        if now_us() > asked_us + _DRAIN_US + _SENT_WITHIN_US and not is_disk_slow():
+            late_us = now_us() - asked_us
+            self._wrong(f"in the end: expected within {_DRAIN_US} us, observed {late_us}")
         if due_us is not None and (self._waiting or now_us() > due_us + _SENT_WITHIN_US):
             late_us = now_us() - due_us
             self._wrong(
