@@ -15,6 +15,7 @@ from sqlite3 import Connection, connect
 
 from bench.capture import Record
 from bench.chance import stream
+from bench.clock import is_disk_slow
 from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
@@ -51,6 +52,7 @@ _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
 _TOO_LATE = "lorawan/bench/late/up"
 _OF_NO_MEANING = {f"of no meaning {number}": "" for number in range(5)}
 _LEFT_WITHIN_US = _SAID_WITHIN_US = 100_000
+_AGAIN_WITHIN_US = 600_000  # half a second, and a moment
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
 
@@ -87,6 +89,7 @@ class ConsumerWire:
         self._subscription: HeldSubscription | None = None
         self._is_asked = self._stays = self._is_left_behind = self._is_over = False
         self._renewals = 0
+        self._renewed_us: int | None = None
         self._known: set[tuple[object, ...]] = set()  # what was brought, however long ago
         self._forget()
         for text in misread():
@@ -117,6 +120,7 @@ class ConsumerWire:
         """Let the consumer begin another connection: it has no room for what it is brought."""
         assert self._subscription is not None
         self._renewals += 1
+        self._renewed_us = now_us()
         self._subscription.renew(why)
         if self._subscription.connected:
             self._wrong("not connected when it has given that up", "connected")
@@ -147,6 +151,7 @@ class ConsumerWire:
     def stop(self) -> None:
         """The broker is away, until `start`."""
         self._broker.stop()
+        self._renewed_us = None
 
     def start(self) -> None:
         self._broker.listen()
@@ -183,6 +188,11 @@ class ConsumerWire:
     def _greet(self, client: Client) -> None:
         """Its session goes on, and what it has not acknowledged comes again."""
         self._forget()
+        late_us = 0 if self._renewed_us is None else now_us() - self._renewed_us
+        # Of several in a row each may wait for longer than the one before.
+        if self._renewals == 1 and late_us > _AGAIN_WITHIN_US and not is_disk_slow():
+            self._wrong(f"again within {_AGAIN_WITHIN_US} us", f"{late_us} us")
+        self._renewed_us = None
         self._is_left_behind = TOPIC in client.filters  # it died while it asked
         due = Login(self._client_id, False, _KEEP_ALIVE_S, _SESSION_S, _HELD_MAX, _PACKET_BYTES_MAX)
         if client.login != due:
@@ -346,7 +356,10 @@ class Lines:
             buffering = 0 if self._setup.on_disk else -1
             self._lines = JsonLinesStream(self.path.open("ab", buffering), owned=True)
         else:
+            is_new = not self.path.exists()
             self._lines = json_lines(str(self.path), sys.stdout.buffer)
+            if is_new and self.path.stat().st_mode & 0o077:
+                self._found(f"{self._name}: its effects are for others to read")
 
     def give_up(self) -> None:
         """The consumer is gone, and with it what it had opened."""
