@@ -512,6 +512,19 @@ async def test_keys_are_kept_while_a_queue_is_stuck(rig, knows_oldest):
     rig.expect_effects(message, 1 if knows_oldest else 2)
 
 
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize(("after", "effects"), [(3, 1), (3.1, 2)])
+async def test_keys_go_with_the_oldest_message_of_a_queue(rig, after, effects):
+    """Whatever its retention is: what was sent before that one comes no more."""
+    times = {"retry": seconds(2), "network": seconds(1)}
+    rig.consumer(window=None, sequence=False, keys=True, knows_oldest=True, **times)
+    message = await rig.inject(rig.alpha, message_id="x", key="k")
+    await rig.wait(seconds(after))
+    await rig.inject(rig.alpha, message_id="x", key="k")
+    rig.expect_effects(message, effects)
+    rig.expect_ignored(message, by="key", times=2 - effects)
+
+
 @pytest.mark.requires("QoS 0", "virtual time")
 async def test_an_empty_queue_says_nothing_of_its_oldest_message(rig):
     """With QoS 0 nothing is left in it: keys go by their retention, as if nobody had been asked."""
