@@ -350,7 +350,7 @@ class Lines:
 
     def begin(self) -> None:
         """Open the file, as a consumer does that starts."""
-        self._had, self._is_open = 0, False
+        self._had, self._is_open, self._is_full = 0, False, False
         if self._elsewhere:
             # A pipe that is named has no buffer, standard output has one.
             buffering = 0 if self._setup.on_disk else -1
@@ -379,7 +379,7 @@ class Lines:
         for text in self._books.tried(self._name, message.channel, message.message_id, now_us()):
             self._found(text)
         if self.room is not None and self._had >= self.room:
-            self._books.unavailable(self._name, now_us())
+            self._is_full = True
             raise EffectUnavailable("the application has no room")
         refuses = self._refuses is not None and message.message_id.startswith(self._refuses)
         if refuses and self._refusals != 0:
@@ -409,11 +409,13 @@ class Lines:
     def end(self, *, kept: bool) -> None:
         """Keep the lines or none of them."""
         self._lines.end(kept=kept)
+        if self._is_full or (self._had and not kept):
+            self._books.unavailable(self._name, now_us(), kept=kept)
         if self._had and not kept:
             self._take_back()
         if self.room is not None:
             self.room -= self._had
-        self._had = 0
+        self._had, self._is_full = 0, False
         if kept:
             self._tell()
             self._kept()
@@ -433,7 +435,6 @@ class Lines:
         """None of the lines stays, as what belongs to them could not be written."""
         if not self._setup.breaks_writes and self.spare_octets is None:
             self._found(f"{self._name}: {self._had} effects were had and are not kept")
-        self._books.unavailable(self._name, now_us())
         self._look("that are taken back")
 
     def look_at_the_end(self) -> None:
