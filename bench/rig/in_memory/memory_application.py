@@ -477,7 +477,7 @@ class MemoryApplication(Application):
         self._broker = broker
         self._outboxes = outboxes
         self._shared = shared
-        self._utc_us = lambda: utc_us() + setup.consumers_stepped_us
+        self._utc_us: Callable[[], int] = lambda: utc_us() + setup.consumers_stepped_us
         self._inboxes: dict[str, InboxStore] = {}
         self._folder: Path | None = None
         self._books: dict[str, ConsumerBooks] = {}
