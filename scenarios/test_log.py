@@ -8,7 +8,7 @@ import pytest
 from cryptography.x509 import IPAddress, SubjectAlternativeName
 
 from bench.certificates import SERVER, any_authority
-from bench.clock import milliseconds, minutes, seconds
+from bench.clock import minutes, seconds
 from bench.rig.in_memory.mistakes import stumble
 from bench.verdict.expectation import Table
 from scenarios.words import FIRST, REFUSED
