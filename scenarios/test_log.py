@@ -361,6 +361,20 @@ async def test_an_outage_of_a_store_is_logged_by_its_consumer_and_so_is_its_end(
     rig.expect_logged(*here(rig), *told * 2)
 
 
+@pytest.mark.fault("consumer", "connection cut")
+async def test_a_consumer_says_what_it_hears_and_that_it_hears_nothing(rig):
+    """When its connection ends, and when it is there again."""
+    rig.keep_on_disk()
+    rig.consumer()
+    rig.only("west")
+    await served(rig)
+    await rig.redeliver()
+    await rig.wait(seconds(2))
+    heard = "INFO mqtt+unix:broker brings lorawan/+/+/up"
+    gone = "WARNING mqtt+unix:broker is gone: the connection was closed without a word"
+    rig.expect_logged(heard, *here(rig), f"{gone}; lorawan/+/+/up is not heard", heard)
+
+
 @pytest.mark.fault("broker", "away")
 async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
     """It has stopped, is away, refuses a login, acknowledges nothing, or refuses a message."""

@@ -72,9 +72,6 @@ class Client:
 
     def leave(self) -> None:
         self.listen(listening=False)
-        for number, since_us in self._brought:
-            if self.login.receive_max == RECEIVE_MAX and now_us() - since_us > _MOMENT_US:
-                self._broker.wrong(f"no PUBACK of message {number}")
         asyncio.get_running_loop().remove_writer(self._line)
         self._line.close()
 
