@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from sqlite3 import Connection, OperationalError, connect
 
@@ -79,7 +80,8 @@ class ConsumerWire:
         self._name, self._client_id = name, name.replace(" ", "-")
         self._memory, self._brought, self._found = memory, brought, found
         self._chance = stream(seed, name, "subscription")
-        self._broker = MqttBroker(folder / "broker", self._take, found)
+        published = partial(self._wrong, "nothing published")
+        self._broker = MqttBroker(folder / "broker", published, found)
         self._broker.greeted, self._broker.subscribed = self._greet, self._subscribe
         self._broker.resumed, self._broker.left_by = self._resume, self._left
         self._broker.acknowledged, self.start = self._acknowledge, self._broker.listen
@@ -88,8 +90,8 @@ class ConsumerWire:
         self._under_way: list[tuple[str, bytes, Mapping[str, str], int]] = []
         self._held: deque[list[bool]] = deque()
         self._subscription: HeldSubscription | None = None
-        self._is_asked = self._stays = self._is_left_behind = self._is_over = False
-        self._renewals = 0
+        self._stays = self._is_left_behind = self._is_over = False
+        self._renewals = self._asked_us = 0
         self._renewed_us: int | None = None
         self._known: set[tuple[object, ...]] = set()  # what was brought, however long ago
         self._forget()
@@ -113,8 +115,8 @@ class ConsumerWire:
     def ask(self) -> None:
         """Let the consumer have what is retained, behind all that was brought."""
         subscription = self._subscription
-        if subscription is not None and subscription.connected and not self._is_asked:
-            self._is_asked = True
+        if subscription is not None and subscription.connected and not self._asked_us:
+            self._asked_us = now_us()
             subscription.ask()
 
     def renew(self, why: str) -> None:
@@ -176,12 +178,10 @@ class ConsumerWire:
         self._under_way.clear()
         self._held.clear()
         self._flags: deque[bool] = deque()
-        self._sent = self._told = 0
+        self._sent = self._told = self._behind = self._asked_us = 0
         self._done_us: list[int] = []  # when each could be acknowledged
-        self._retained: list[tuple[str, bytes]] = []
-        self._heard: list[tuple[str, bytes]] = []
-        self._behind = 0
-        self._is_asked = self._stays = False
+        self._retained, self._heard = list[tuple[str, bytes]](), list[tuple[str, bytes]]()
+        self._stays = False
 
     def _greet(self, client: Client) -> None:
         """Its session goes on, and what it has not acknowledged comes again."""
@@ -294,12 +294,12 @@ class ConsumerWire:
 
     def _left(self, client: Client) -> None:
         if client is self._client:
+            is_due = self._asked_us and now_us() - self._asked_us > _SAID_WITHIN_US
+            if is_due and not self._retained:
+                self._wrong(f"{TOPIC} asked for", "nothing")
             self._client = None
             self._stays = TOPIC in client.filters and not self._is_left_behind
             self._memory.disconnect(self._name)
-
-    def _take(self, message: Published) -> None:
-        self._wrong("nothing published", message.topic)
 
     def _wrong(self, due: object, observed: object) -> None:
         self._found(f"{self._name}: expected {due}, observed {observed}")
