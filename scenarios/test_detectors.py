@@ -55,6 +55,21 @@ async def test_after_the_window_a_repeat_is_accepted(rig, after_us):
     rig.expect_ignored(X, by="window", times=0)
 
 
+@pytest.mark.requires("wall clock", "virtual time")
+@pytest.mark.fault("clock", "step")
+@pytest.mark.parametrize("stepped_us", [-HOUR, 1])
+async def test_a_window_ends_by_the_clock_of_its_consumers(rig, stepped_us):
+    """One that is set forward shortens it by so much, one that is set back lengthens it."""
+    rig.consumer(window=SHORT, keys=True, knows_oldest=True)
+    await rig.inject(rig.alpha, message_id=X.message_id)
+    await rig.wait(SHORT - 1)
+    rig.step_wall_clock(stepped_us, lns=None)
+    await rig.inject(rig.alpha, message_id=X.message_id)
+    is_over = stepped_us > 0
+    rig.expect_effects(X, 1 + is_over)
+    rig.expect_ignored(X, by="window", times=1 - is_over)
+
+
 @pytest.mark.requires("virtual time")
 async def test_the_window_does_not_slide(rig):
     """What was ignored at 15 s does not renew the window: at 30 s the id is accepted.
@@ -495,6 +510,19 @@ async def test_keys_are_kept_while_a_queue_is_stuck(rig, knows_oldest):
     await rig.wait(2 * DAY)
     await rig.start_consumer()
     rig.expect_effects(message, 1 if knows_oldest else 2)
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize(("after", "effects"), [(3, 1), (3.1, 2)])
+async def test_keys_go_with_the_oldest_message_of_a_queue(rig, after, effects):
+    """Whatever its retention is: what was sent before that one comes no more."""
+    times = {"retry": seconds(2), "network": seconds(1)}
+    rig.consumer(window=None, sequence=False, keys=True, knows_oldest=True, **times)
+    message = await rig.inject(rig.alpha, message_id="x", key="k")
+    await rig.wait(seconds(after))
+    await rig.inject(rig.alpha, message_id="x", key="k")
+    rig.expect_effects(message, effects)
+    rig.expect_ignored(message, by="key", times=2 - effects)
 
 
 @pytest.mark.requires("QoS 0", "virtual time")

@@ -553,7 +553,7 @@ async def test_a_consumer_that_ends_waits_for_its_disk(rig):
     messages = [await rig.inject(rig.alpha, number=2)]
     old = await rig.inject(rig.alpha, number=2)
     await rig.wait(seconds(1))
-    await rig.slow_disk(milliseconds(500))
+    await rig.slow_disk(seconds(9))
     messages.append(await rig.inject(rig.alpha, number=3))
     await rig.wait(milliseconds(100))
     await rig.kill_consumer()

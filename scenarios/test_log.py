@@ -8,7 +8,7 @@ import pytest
 from cryptography.x509 import IPAddress, SubjectAlternativeName
 
 from bench.certificates import SERVER, any_authority
-from bench.clock import milliseconds, minutes, seconds
+from bench.clock import minutes, seconds
 from bench.rig.in_memory.mistakes import stumble
 from bench.verdict.expectation import Table
 from scenarios.words import FIRST, REFUSED
@@ -361,6 +361,20 @@ async def test_an_outage_of_a_store_is_logged_by_its_consumer_and_so_is_its_end(
     rig.expect_logged(*here(rig), *told * 2)
 
 
+@pytest.mark.fault("consumer", "connection cut")
+async def test_a_consumer_says_what_it_hears_and_that_it_hears_nothing(rig):
+    """When its connection ends, and when it is there again."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True, knows_oldest=True)
+    rig.only("west")
+    await served(rig)
+    await rig.redeliver()
+    await rig.wait(seconds(2))
+    heard = "INFO mqtt+unix:broker brings lorawan/#"
+    gone = "WARNING mqtt+unix:broker is gone: the connection was closed without a word"
+    rig.expect_logged(heard, *here(rig), f"{gone}; lorawan/# is not heard", heard)
+
+
 @pytest.mark.fault("broker", "away")
 async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
     """It has stopped, is away, refuses a login, acknowledges nothing, or refuses a message."""
@@ -374,12 +388,16 @@ async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
     await rig.wait(seconds(20))
     await rig.hold_messages()
     await served(rig)
-    await rig.wait(milliseconds(20_500))
+    await rig.wait(seconds(27))
     await rig.find_broker()
     await rig.wait(seconds(20))
-    await rig.refuse_messages(2, of=rig.alpha)
-    await served(rig)
-    await rig.wait(seconds(5))
+    rig.cut_upstream()
+    await rig.restore_upstream()
+    await rig.wait(seconds(20))
+    for times in (2, 1):
+        await rig.refuse_messages(times, of=rig.alpha)
+        await served(rig)
+        await rig.wait(seconds(5))
     of_alpha = f"lorawan/lns-a/{rig.alpha.dev_eui}/up"
     rig.expect_logged(
         "INFO mqtt+unix:broker is connected; 0 messages wait",
@@ -389,7 +407,12 @@ async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
         "WARNING mqtt+unix:broker refuses the login: Not authorized; 1 messages wait",
         "INFO mqtt+unix:broker is connected; 1 messages wait",
         "WARNING mqtt+unix:broker acknowledges nothing within 20000000 us; 1 messages wait",
+        "WARNING mqtt+unix:broker is silent: no CONNACK within 5000000 us; 1 messages wait",
         "INFO mqtt+unix:broker is connected; 1 messages wait",
+        "WARNING mqtt+unix:broker is gone: the connection was closed without a word; 0 messages",
+        "INFO mqtt+unix:broker is connected; 0 messages wait",
+        f"WARNING mqtt+unix:broker refuses messages on {of_alpha}: Unspecified error",
+        f"INFO mqtt+unix:broker takes messages on {of_alpha} again",
         f"WARNING mqtt+unix:broker refuses messages on {of_alpha}: Not authorized",
         f"INFO mqtt+unix:broker takes messages on {of_alpha} again",
     )

@@ -186,7 +186,7 @@ class ConsumerBooks:
     oldest_us: int | None = None
     _checks: bool = True
     _opened_us: list[int] = field(default_factory=list)
-    _unavailable_us: dict[str, int] = field(default_factory=dict)
+    _unavailable_us: dict[str, tuple[int, int]] = field(default_factory=dict)
     _had: defaultdict[str, deque[Said]] = field(default_factory=lambda: defaultdict(deque))
 
     def brought(self, consumer: str, topic: str, message: Brought) -> None:
@@ -220,9 +220,9 @@ class ConsumerBooks:
         self._checks = checks
         self._opened_us.append(now_us)
 
-    def unavailable(self, consumer: str, now_us: int) -> None:
-        """No effect can be had at all."""
-        self._unavailable_us[consumer] = now_us
+    def unavailable(self, consumer: str, now_us: int, *, kept: bool) -> None:
+        """No effect can be had at all; where something was `kept` before, others may soon."""
+        self._unavailable_us[consumer] = now_us, AGAIN_US[0 if kept else 1]
 
     def acknowledged(self, consumer: str, topic: str) -> Iterator[str]:
         """A message is acknowledged: only what was decided on may be."""
@@ -235,11 +235,11 @@ class ConsumerBooks:
         failures, failed_us = self._failures.get((consumer, topic, message_id), (0, 0))
         wait_us = min(FIRST_WAIT_US << max(failures - 1, 0), WAIT_MAX_US)
         waited_us = now_us - failed_us
-        since_us = self._unavailable_us.pop(consumer, None)
+        since_us, least_us = self._unavailable_us.pop(consumer, (None, 0))
         if since_us is not None:
-            if not AGAIN_US[0] <= now_us - since_us <= AGAIN_US[1]:
+            if not least_us <= now_us - since_us <= AGAIN_US[1]:
                 yield (
-                    f"{consumer}: {message_id}: expected {AGAIN_US[0]} to {AGAIN_US[1]} µs from no"
+                    f"{consumer}: {message_id}: expected {least_us} to {AGAIN_US[1]} µs from no"
                     f" room to the next try, observed {now_us - since_us} µs"
                 )
         elif 0 < failures < TRIES_MAX and waited_us != wait_us:

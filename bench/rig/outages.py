@@ -364,9 +364,13 @@ class Outages:
         self.setup.case.fault("store", "foreign value", "fault.end", dev_eui=device.dev_eui)
 
     @needs(Item.WALL_CLOCK)
-    def step_wall_clock(self, us: int, *, lns: str = LNS) -> None:
-        """Set the wall clock of a network server's host forward or back."""
-        self.setup.server(lns).step_wall_clock(us)
+    def step_wall_clock(self, us: int, *, lns: str | None = LNS) -> None:
+        """Set the wall clock of a network server's host, or of all consumers', forward or back."""
+        if lns is None:
+            self.setup.consumers_stepped_us += us
+            self.setup.case.fault("clock", "step", us=us)
+        else:
+            self.setup.server(lns).step_wall_clock(us)
 
     def _stations_on(self, lns: str) -> list[CaseStation]:
         server = self.setup.server(lns)

@@ -307,6 +307,7 @@ class Configurations:
                 said = await serving.until(ends_by)
                 found += check.same("says", says, said.replace(f"{folder}/", ""))
             found += check.same("at the broker", {**at_broker}, broker.filters)
+            found += check.same("messages without a PUBACK", 0, broker.unread)
             for name in keeps:
                 mode = (folder / name).stat().st_mode & 0o777 if (folder / name).exists() else 0
                 found += check.same(f"mode of {name}", "600", f"{mode:o}")
@@ -397,16 +398,21 @@ class Clients:
 
     def __init__(self) -> None:
         self.filters: dict[str, list[str]] = {}
+        self.unread = 0
         self.wrong: list[str] = []
         self._broker = MqttBroker(None, lambda message: None, self.wrong.append)
         self._broker.greeted = lambda client: self.filters.update({client.login.client: []})
-        self._broker.subscribed = self._subscribed
+        self._broker.subscribed, self._broker.acknowledged = self._subscribed, self._acknowledged
         self._broker.listen()
         self.port, self.go = self._broker.port, self._broker.go
 
     def _subscribed(self, client: Client, asked: str, options: int) -> None:
         self.filters[client.login.client].append(asked)
-        client.bring(asked.replace("+", "0" * 16), b"x", {}, 1)
+        client.bring(asked.replace("+", "0" * 16), b"x", (), 1)
+        self.unread += 1
+
+    def _acknowledged(self, client: Client, number: int) -> None:
+        self.unread -= 1
 
 
 class Serving:

@@ -9,7 +9,7 @@ import os
 import select
 import socket
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from math import inf
 from pathlib import Path
 
@@ -33,8 +33,9 @@ _CONNECT, _CONNACK, _PUBLISH, _PUBACK = 1, 2, 3, 4
 _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _NOT_AUTHORIZED, _SHUTTING_DOWN, _QUOTA_EXCEEDED = 0x87, 0x8B, 0x97
+_REFUSED = _NOT_AUTHORIZED, 0x80  # in turn, with a reason and without one (2.4)
 _MOMENT_US, _SECOND_US = 100_000, 1_000_000
-_RECEIVE_MAX = 0xFFFF  # of a client that says nothing of it (3.1.2.11.3)
+RECEIVE_MAX = 0xFFFF  # of a client that says nothing of it (3.1.2.11.3)
 _SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
 _OF_CONNECT = {_SESSION_EXPIRY: 4, _RECEIVE_MAXIMUM: 2, _PACKET_MAXIMUM: 4}
 """The octets of what a client may say of itself when it connects."""
@@ -90,7 +91,7 @@ class Client:
         self,
         topic: str,
         payload: bytes,
-        properties: Mapping[str, str],
+        properties: Iterable[tuple[str, str]],
         qos: int,
         *,
         retain: bool = False,
@@ -102,8 +103,7 @@ class Client:
         """
         number = self._free_number() if qos else 0
         told = b"".join(
-            bytes([USER_PROPERTY]) + text_of(name) + text_of(value)
-            for name, value in properties.items()
+            bytes([USER_PROPERTY]) + text_of(name) + text_of(value) for name, value in properties
         )
         named = number.to_bytes(2, "big") if qos else b""
         body = text_of(topic) + named + length_of(len(told)) + told + payload
@@ -220,7 +220,7 @@ class Client:
             bool(flags & 2),
             keep_alive_s,
             asked.get(_SESSION_EXPIRY, 0),
-            asked.get(_RECEIVE_MAXIMUM, _RECEIVE_MAX),
+            asked.get(_RECEIVE_MAXIMUM, RECEIVE_MAX),
             asked.get(_PACKET_MAXIMUM),
             user,
             password,
@@ -230,11 +230,13 @@ class Client:
             self._broker.open_us = now_us()
             self.refused_us = now_us()
             self._broker.turned_away(self)
-            self._say(_CONNACK << 4, bytes([0, _NOT_AUTHORIZED, 0]))
+            self._say(_CONNACK << 4, bytes([0, _REFUSED[self._broker.login_refusals % 2], 0]))
             self.answered_us = None
             return
         known = self._broker.came(self)
-        limit = bytes([_RECEIVE_MAXIMUM]) + self._broker.receive_max.to_bytes(2, "big")
+        most = self._broker.receive_max
+        # 3.2.2.3.3: a broker that says nothing of it takes as many as there can be.
+        limit = b"" if most == RECEIVE_MAX else bytes([_RECEIVE_MAXIMUM]) + most.to_bytes(2, "big")
         self._say(_CONNACK << 4, bytes([known, 0, len(limit)]) + limit)
         if known:
             self._broker.resumed(self)
@@ -244,7 +246,7 @@ class Client:
         due, since_us = self._brought.popleft() if self._brought else (None, 0)
         if due != number:
             raise Violation(f"PUBACK of {number}, not of {due}")
-        late_us, keeps = now_us() - since_us, self.login.receive_max < _RECEIVE_MAX
+        late_us, keeps = now_us() - since_us, self.login.receive_max < RECEIVE_MAX
         if late_us > _MOMENT_US and not keeps:  # it says how much it holds for a while
             raise Violation(f"PUBACK {late_us} us after its message")
         self._broker.acknowledged(self, number)
@@ -297,7 +299,7 @@ class Client:
         if asked and self._broker.subscription_refusals:
             self._broker.subscription_refusals -= 1
             self.refused_us = now_us()
-            asked, granted = [], bytearray([_NOT_AUTHORIZED])
+            asked, granted = [], bytearray([_REFUSED[self._broker.subscription_refusals % 2]])
         self.filters.update(asked)
         answer = _SUBACK if kind == _SUBSCRIBE else _UNSUBACK
         self._say(answer << 4, number + b"\0" + bytes(granted))
@@ -518,7 +520,7 @@ class MqttBroker:
         if self.refusals_on[message.topic] > 0:
             self.refusals_on[message.topic] -= 1
             self.refused(message.topic)
-            return _NOT_AUTHORIZED
+            return _REFUSED[self.refusals_on[message.topic] % 2]
         if self.refusals:
             self.refusals -= 1
             self.refused(message.topic)

@@ -8,26 +8,30 @@ import asyncio
 import sys
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, closing, nullcontext
+from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from sqlite3 import Connection, connect
+from sqlite3 import Connection, OperationalError, connect
 
 from bench.capture import Record
 from bench.chance import stream
+from bench.clock import is_disk_slow
+from bench.host.program import ConsumerDied
 from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
+from bench.rig.in_memory.library import broken_promises
 from bench.rig.in_memory.mistakes import no_file_beyond, syncs
 from bench.rig.in_memory.outbox_file import seize
 from bench.rig.interfaces import Wire
 from bench.verdict.wire import json_of
-from bench.virtual.mqtt_broker import Client, MqttBroker
+from bench.virtual.mqtt_broker import RECEIVE_MAX, Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
 from lns.clock import now_us
 from lns.delivery import Incoming
-from lns.delivery.detectors import PERFORMS, TOPIC, topic_of
+from lns.delivery.detectors import TOPIC, topic_of
 from lns.delivery.effect import (
     EffectUnavailable,
     JsonLinesFile,
@@ -50,6 +54,7 @@ _PRODUCERS = tuple(enumerate(("producer", "another producer"), 1))
 _TOO_LATE = "lorawan/bench/late/up"
 _OF_NO_MEANING = {f"of no meaning {number}": "" for number in range(5)}
 _LEFT_WITHIN_US = _SAID_WITHIN_US = 100_000
+_AGAIN_WITHIN_US = 600_000  # half a second, and a moment
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
 
@@ -75,19 +80,23 @@ class ConsumerWire:
         self._name, self._client_id = name, name.replace(" ", "-")
         self._memory, self._brought, self._found = memory, brought, found
         self._chance = stream(seed, name, "subscription")
-        self._broker = MqttBroker(folder / "broker", self._take, found)
+        published = partial(self._wrong, "nothing published")
+        self._broker = MqttBroker(folder / "broker", published, found)
         self._broker.greeted, self._broker.subscribed = self._greet, self._subscribe
         self._broker.resumed, self._broker.left_by = self._resume, self._left
-        self._broker.acknowledged = self._acknowledge
+        self._broker.acknowledged, self.start = self._acknowledge, self._broker.listen
         self._client: Client | None = None
         self._on_the_way: dict[int, Callable[[], None]] = {}
         self._under_way: list[tuple[str, bytes, Mapping[str, str], int]] = []
         self._held: deque[list[bool]] = deque()
         self._subscription: HeldSubscription | None = None
-        self._is_asked = self._stays = self._is_left_behind = self._is_over = False
-        self._renewals = 0
+        self._stays = self._is_left_behind = self._is_over = False
+        self._renewals = self._asked_us = 0
+        self._renewed_us: int | None = None
         self._known: set[tuple[object, ...]] = set()  # what was brought, however long ago
         self._forget()
+        for text in broken_promises():
+            found(f"{name}: {text}")
 
     @asynccontextmanager
     async def open(self, delivered: Callable[[Delivery], None]) -> AsyncIterator[None]:
@@ -106,14 +115,15 @@ class ConsumerWire:
     def ask(self) -> None:
         """Let the consumer have what is retained, behind all that was brought."""
         subscription = self._subscription
-        if subscription is not None and subscription.connected and not self._is_asked:
-            self._is_asked = True
+        if subscription is not None and subscription.connected and not self._asked_us:
+            self._asked_us = now_us()
             subscription.ask()
 
     def renew(self, why: str) -> None:
         """Let the consumer begin another connection: it has no room for what it is brought."""
         assert self._subscription is not None
         self._renewals += 1
+        self._renewed_us = now_us()
         self._subscription.renew(why)
         if self._subscription.connected:
             self._wrong("not connected when it has given that up", "connected")
@@ -123,7 +133,7 @@ class ConsumerWire:
         if self._subscription is not None and self._client is not None:
             self._subscription.stop_listening()
             self._is_over = True
-            self._client.bring(_TOO_LATE, b"{}", {}, _AT_LEAST_ONCE)
+            self._client.bring(_TOO_LATE, b"{}", (), _AT_LEAST_ONCE)
             heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             asyncio.get_running_loop().call_later(0, heard.set_result, None)
             await heard  # whoever reads has done so by then
@@ -144,9 +154,7 @@ class ConsumerWire:
     def stop(self) -> None:
         """The broker is away, until `start`."""
         self._broker.stop()
-
-    def start(self) -> None:
-        self._broker.listen()
+        self._renewed_us = None
 
     def end(self, took_us: int) -> None:
         """The case is over, and the consumer has said goodbye, which took it so long."""
@@ -170,16 +178,19 @@ class ConsumerWire:
         self._under_way.clear()
         self._held.clear()
         self._flags: deque[bool] = deque()
-        self._sent = self._told = 0
+        self._sent = self._told = self._behind = self._asked_us = 0
         self._done_us: list[int] = []  # when each could be acknowledged
-        self._retained: list[tuple[str, bytes]] = []
-        self._heard: list[tuple[str, bytes]] = []
-        self._behind = 0
-        self._is_asked = self._stays = False
+        self._retained, self._heard = list[tuple[str, bytes]](), list[tuple[str, bytes]]()
+        self._stays = False
 
     def _greet(self, client: Client) -> None:
         """Its session goes on, and what it has not acknowledged comes again."""
         self._forget()
+        late_us = 0 if self._renewed_us is None else now_us() - self._renewed_us
+        # Of several in a row each may wait for longer than the one before.
+        if self._renewals == 1 and late_us > _AGAIN_WITHIN_US and not is_disk_slow():
+            self._wrong(f"again within {_AGAIN_WITHIN_US} us", f"{late_us} us")
+        self._renewed_us = None
         self._is_left_behind = TOPIC in client.filters  # it died while it asked
         due = Login(self._client_id, False, _KEEP_ALIVE_S, _SESSION_S, _HELD_MAX, _PACKET_BYTES_MAX)
         if client.login != due:
@@ -205,7 +216,7 @@ class ConsumerWire:
     def _state(self, client: Client, producer: str, payload: bytes, *, retain: bool) -> None:
         """Bring what a producer has said of itself, before or just now."""
         self._retained.append((topic_of(producer), payload))
-        client.bring(topic_of(producer), payload, {}, _AT_LEAST_ONCE, retain=retain)
+        client.bring(topic_of(producer), payload, (), _AT_LEAST_ONCE, retain=retain)
 
     def _bring(
         self,
@@ -219,7 +230,9 @@ class ConsumerWire:
         self._under_way.append((topic, payload, properties, qos))
         this = topic, payload, tuple(properties.items())
         again = qos > 0 and this in self._known
-        told = {**_OF_NO_MEANING, **properties}
+        # Of one name the last one counts.
+        told = [(name, text + "x") for name, text in properties.items() if text]
+        told += [*_OF_NO_MEANING.items(), *properties.items()]
         number = self._client.bring(topic, payload, told, qos, again=again)
         if number:
             self._sent += 1
@@ -281,12 +294,12 @@ class ConsumerWire:
 
     def _left(self, client: Client) -> None:
         if client is self._client:
+            is_due = self._asked_us and now_us() - self._asked_us > _SAID_WITHIN_US
+            if is_due and not self._retained:
+                self._wrong(f"{TOPIC} asked for", "nothing")
             self._client = None
             self._stays = TOPIC in client.filters and not self._is_left_behind
             self._memory.disconnect(self._name)
-
-    def _take(self, message: Published) -> None:
-        self._wrong("nothing published", message.topic)
 
     def _wrong(self, due: object, observed: object) -> None:
         self._found(f"{self._name}: expected {due}, observed {observed}")
@@ -335,13 +348,16 @@ class Lines:
 
     def begin(self) -> None:
         """Open the file, as a consumer does that starts."""
-        self._had = 0
+        self._had, self._is_open, self._is_full = 0, False, False
         if self._elsewhere:
             # A pipe that is named has no buffer, standard output has one.
             buffering = 0 if self._setup.on_disk else -1
             self._lines = JsonLinesStream(self.path.open("ab", buffering), owned=True)
         else:
+            is_new = not self.path.exists()
             self._lines = json_lines(str(self.path), sys.stdout.buffer)
+            if is_new and self.path.stat().st_mode & 0o077:
+                self._found(f"{self._name}: its effects are for others to read")
 
     def give_up(self) -> None:
         """The consumer is gone, and with it what it had opened."""
@@ -350,15 +366,18 @@ class Lines:
     def open(self, transaction: Transaction) -> None:
         """What was never kept is no more in the file; EffectUnavailable."""
         self._lines.open(transaction)
+        self._is_open = True
         self._look("when it is opened")
 
     def handle(self, message: Incoming, transaction: Transaction) -> None:
         """Have one more line; EffectUnavailable while there is no room."""
         self._crashes("effect")
+        if not self._is_open:
+            self._found(f"{self._name}: an effect is had before it is opened")
         for text in self._books.tried(self._name, message.channel, message.message_id, now_us()):
             self._found(text)
         if self.room is not None and self._had >= self.room:
-            self._books.unavailable(self._name, now_us())
+            self._is_full = True
             raise EffectUnavailable("the application has no room")
         refuses = self._refuses is not None and message.message_id.startswith(self._refuses)
         if refuses and self._refusals != 0:
@@ -388,11 +407,13 @@ class Lines:
     def end(self, *, kept: bool) -> None:
         """Keep the lines or none of them."""
         self._lines.end(kept=kept)
+        if self._is_full or (self._had and not kept):
+            self._books.unavailable(self._name, now_us(), kept=kept)
         if self._had and not kept:
             self._take_back()
         if self.room is not None:
             self.room -= self._had
-        self._had = 0
+        self._had, self._is_full = 0, False
         if kept:
             self._tell()
             self._kept()
@@ -412,7 +433,6 @@ class Lines:
         """None of the lines stays, as what belongs to them could not be written."""
         if not self._setup.breaks_writes and self.spare_octets is None:
             self._found(f"{self._name}: {self._had} effects were had and are not kept")
-        self._books.unavailable(self._name, now_us())
         self._look("that are taken back")
 
     def look_at_the_end(self) -> None:
@@ -453,15 +473,20 @@ class Relay:
         self._chance = stream(seed, name, "relay")
         self._room, self._record, self._found = room, record, found
         self._broker = MqttBroker(folder / "relay", self._take, found)
+        self._broker.receive_max = RECEIVE_MAX  # a broker says nothing of that
         self._brought: defaultdict[tuple[str, str], deque[bytes]] = defaultdict(deque)
         self._owed: defaultdict[str, deque[Said]] = defaultdict(deque)
         self._taken_us: dict[Published, int] = {}
+        self.start = self._broker.listen
         self.start()
 
     def effect(self, store: SqliteInboxStore) -> Republishing:
         """What a consumer that starts has its messages done by."""
         self._file = store.path
-        self._effect = Republishing(store, _PREFIX, messages_max=self._room)
+        try:
+            self._effect = Republishing(store, _PREFIX, messages_max=self._room)
+        except ValueError as error:
+            raise ConsumerDied(f"consumer {self._name} ended: {error}") from error
         return self._effect
 
     @asynccontextmanager
@@ -500,18 +525,16 @@ class Relay:
         """The broker is away, until `start`."""
         self._broker.stop()
 
-    def start(self) -> None:
-        self._broker.listen()
-
     def end(self) -> None:
         """The case is over, and the consumer has ended."""
-        with closing(connect(self._file)) as db:
+        self._broker.go()
+        count = -1  # there is no such table
+        with closing(connect(self._file)) as db, suppress(OperationalError):
             [count] = db.execute("SELECT count(*) FROM inbox_republished").fetchone()
         if count != self._owing:
             self._wrong(f"{self._owing} messages in the file in the end", count)
-        if self._effect.waiting != count:
+        if count >= 0 and self._effect.waiting != count:
             self._wrong(f"{count} messages that wait in the end", self._effect.waiting)
-        self._broker.go()
 
     @property
     def _owing(self) -> int:
@@ -530,29 +553,6 @@ class Relay:
 
     def _wrong(self, due: object, observed: object) -> None:
         self._found(f"{self._name}: published once more: expected {due}, observed {observed}")
-
-
-def forget_topics(file: Path) -> None:
-    """Write an inbox as an earlier version did, which knew of no id on which topic it was.
-
-    Where two topics have one id, there was no such version.
-    """
-    with closing(connect(file)) as db, db:
-        names = [name for (name,) in db.execute("SELECT name FROM inbox_window")]
-        ids = {name: _without_topic(name) for name in names}
-        if len(set(ids.values())) == len(ids):
-            for name, without in ids.items():
-                db.execute("UPDATE inbox_window SET name = ? WHERE name = ?", (without, name))
-            db.execute("DELETE FROM inbox_number WHERE name = 'has_topics'")
-            db.execute("DELETE FROM inbox_number WHERE name = ?", (PERFORMS,))
-
-
-def _without_topic(name: str) -> str:
-    """What stands behind bus and channel, each of which has its length before it."""
-    for _ in range(2):
-        length, _, rest = name.partition(":")
-        name = rest[int(length) + 1 :]
-    return name
 
 
 class InboxWire(Wire):

@@ -19,7 +19,7 @@ from bench.chance import stream
 from bench.clock import awaited_in, is_disk_slow
 from bench.host.lns_process import alive
 from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.in_memory.outbox_file import age, is_held, listed, parts, seize, spare
+from bench.rig.in_memory.outbox_file import age, is_held, listed, parts, refused, seize, spare
 from bench.verdict.owner import Found
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
@@ -95,9 +95,7 @@ class DiskOutbox:
         self._file = self._folder / "outbox"
         self._took = took
         self._clock_us = utc_us
-        self._stepped_us = 0
-        self._starts = 0
-        self._waiting = 0
+        self._stepped_us = self._starts = self._waiting = 0
         # Of what waits, by its id: since when, and since when here.
         self._since: dict[str, tuple[datetime, int]] = {}
         self._topics: dict[str, str] = {}
@@ -111,8 +109,7 @@ class DiskOutbox:
         self._lost_us: int | None = None
         self._in_vain, self._was_useful, self._useful_us = 0, False, -1
         self._waits: list[tuple[int, int]] = []  # in vain; waited for, and at most
-        self._known: set[str] = set()
-        self._parked: set[str] = set()
+        self._known, self._parked = set[str](), set[str]()
         self._released: dict[str, datetime] = {}
         self._oldest: datetime | None = None
         self._told_us = 0
@@ -172,8 +169,11 @@ class DiskOutbox:
         self._look_at_connections()
         self._look_at_rest()
         self._look_at_state()
-        curt = self.broker.without_a_word
+        curt, asked_us = self.broker.without_a_word, now_us()
         await self._until_over()
+        if now_us() > asked_us + _DRAIN_US + _SENT_WITHIN_US and not is_disk_slow():
+            late_us = now_us() - asked_us
+            self._wrong(f"in the end: expected within {_DRAIN_US} us, observed {late_us}")
         if due_us is not None and (self._waiting or now_us() > due_us + _SENT_WITHIN_US):
             late_us = now_us() - due_us
             self._wrong(
@@ -204,8 +204,8 @@ class DiskOutbox:
             await upstream.publish(message)
         except UpstreamUnavailable as unavailable:
             self._waiting -= 1
-            if (f"; mqtt+unix://{self.broker.path} " in str(unavailable)) is upstream.connected:
-                self._wrong(f"refused: expected what the broker is if it is away: {unavailable}")
+            said, is_away = str(unavailable), not upstream.connected
+            self._wrong(*refused(self._file, said, self.broker.path, is_away=is_away))
             raise
         finally:
             if now_us() - since_us > _DECIDED_US and not is_slow:
@@ -449,6 +449,10 @@ class DiskOutbox:
     def _is_stuck(self) -> bool:
         return self._full is not None or self.breaks_after == 0
 
+    @property
+    def _is_unread(self) -> bool:
+        return self._is_stuck or not self._file.exists()
+
     def _look_at_chance(self) -> None:
         """Half of each wait is chance, so that not all servers come at once."""
         shares = {1000 * waited_us // most_us for waited_us, most_us in self._waits}
@@ -457,7 +461,7 @@ class DiskOutbox:
 
     def _look_at_file(self) -> None:
         """What the broker has had for long enough is in the file no more, and the rest is."""
-        if not self._is_stuck and self._file.exists():
+        if not self._is_unread:
             least, most = (
                 self._waiting + sum(us > now_us() - kept_us for us in self._gone_us.values())
                 for kept_us in (self._keep_us, self._keep_us and self._keep_us + _REMOVED_US)
@@ -465,18 +469,13 @@ class DiskOutbox:
             if not least <= (seen := state_of(self._file).waiting) <= most:
                 due = least if least == most else f"{least} to {most}"
                 self._wrong(f"in the file in the end: expected {due}, observed {seen}")
-            for text in spare(self._file):
-                self._wrong(text)
+            self._wrong(*spare(self._file))
 
     async def _look_at_parts(self) -> None:
-        if not self._is_stuck and self._file.exists():
-            for text in await parts(self._file):
-                self._wrong(text)
+        self._wrong(*[] if self._is_unread else await parts(self._file))
 
     def _look_at_state(self) -> None:
-        if not self._is_stuck and self._file.exists():
-            for text in listed(self._file, list(self._since)):
-                self._wrong(text)
+        self._wrong(*[] if self._is_unread else listed(self._file, list(self._since)))
 
     def _look_at_age(self, message_id: str, since: datetime | None) -> None:
         """What is put aside has waited for longer than it may, by a clock that nobody has set.
@@ -584,8 +583,9 @@ class DiskOutbox:
         if deserted:
             self._wrong(f"a broker that serves it: expected 0 times left, {deserted}")
 
-    def _wrong(self, text: str) -> None:
-        self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))
+    def _wrong(self, *texts: str) -> None:
+        for text in texts:
+            self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))
 
 
 def _time(text: object) -> datetime:

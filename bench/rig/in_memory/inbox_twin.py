@@ -3,14 +3,14 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from sqlite3 import Connection
+from sqlite3 import Connection, connect
 from typing import TypeVar
 
 from bench.inspection.redis_use import Words
-from bench.rig.in_memory.consumer_wire import forget_topics
 from bench.rig.in_memory.outbox_file import ill_kept
+from lns.delivery.detectors import PERFORMS
 from lns.delivery.inbox import figures, figures_in
 from lns.store.inbox_store import (
     EVICTED,
@@ -193,3 +193,26 @@ class _Both:
         if seen != due:
             self._found(f"{of}: expected {due}, observed {seen}")
         return seen
+
+
+def forget_topics(file: Path) -> None:
+    """Write an inbox as an earlier version did, which knew of no id on which topic it was.
+
+    Where two topics have one id, there was no such version.
+    """
+    with closing(connect(file)) as db, db:
+        names = [name for (name,) in db.execute("SELECT name FROM inbox_window")]
+        ids = {name: _without_topic(name) for name in names}
+        if len(set(ids.values())) == len(ids):
+            for name, without in ids.items():
+                db.execute("UPDATE inbox_window SET name = ? WHERE name = ?", (without, name))
+            db.execute("DELETE FROM inbox_number WHERE name = 'has_topics'")
+            db.execute("DELETE FROM inbox_number WHERE name = ?", (PERFORMS,))
+
+
+def _without_topic(name: str) -> str:
+    """What stands behind bus and channel, each of which has its length before it."""
+    for _ in range(2):
+        length, _, rest = name.partition(":")
+        name = rest[int(length) + 1 :]
+    return name

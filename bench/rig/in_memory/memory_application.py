@@ -477,7 +477,7 @@ class MemoryApplication(Application):
         self._broker = broker
         self._outboxes = outboxes
         self._shared = shared
-        self._utc_us = utc_us
+        self._utc_us: Callable[[], int] = lambda: utc_us() + setup.consumers_stepped_us
         self._inboxes: dict[str, InboxStore] = {}
         self._folder: Path | None = None
         self._books: dict[str, ConsumerBooks] = {}
@@ -505,8 +505,7 @@ class MemoryApplication(Application):
     async def ready(self) -> None:
         for books in self._books.values():
             books.has_gaps = self._setup.on_redis
-        for one in self._consumers.values():
-            await one.start()
+        await asyncio.gather(*(one.start() for one in self._consumers.values()))
 
     async def publish(
         self,

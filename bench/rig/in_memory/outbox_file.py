@@ -73,6 +73,17 @@ async def parts(file: Path) -> list[str]:
     return wrong
 
 
+def refused(file: Path, refusal: str, broker: Path | None, *, is_away: bool) -> Iterator[str]:
+    """Whoever is refused is told what the broker is, and how many that wait are put aside."""
+    if (f"; mqtt+unix://{broker} " in refusal) is not is_away:
+        yield f"refused: expected what the broker is if it is away: {refusal}"
+    aside = len(state_of(file).parked)
+    due = f"messages wait, {aside} of them parked" if aside else "messages wait"
+    seen = refusal.partition(" is full: ")[2].partition(";")[0].partition(" ")[2]
+    if seen not in ("", due):
+        yield f"refused: expected {due}, observed {seen}"
+
+
 def spare(file: Path) -> Iterator[str]:
     """A file that was long once gives its room back."""
     with closing(connect(file)) as db:

@@ -137,13 +137,20 @@ def test_what_is_put_aside_has_failed_so_often(tries: int, reason: str, wrong: i
 
 
 @pytest.mark.parametrize(
-    ("waited_us", "wrong"), [(99_999, 1), (100_000, 0), (500_000, 0), (500_001, 1)]
+    ("waited_us", "kept", "wrong"),
+    [
+        (99_999, True, 1),
+        (100_000, True, 0),
+        (499_999, False, 1),
+        (500_000, False, 0),
+        (500_001, True, 1),
+    ],
 )
 def test_an_application_without_room_is_asked_again_soon_and_not_at_once(
-    waited_us: int, wrong: int
+    waited_us: int, kept: bool, wrong: int
 ) -> None:
     books = ConsumerBooks()
-    books.unavailable("shop", 7)
+    books.unavailable("shop", 7, kept=kept)
     assert len(list(books.tried("shop", "up", "a", 7 + waited_us))) == wrong
     assert list(books.tried("shop", "up", "a", 8 + waited_us)) == []
 

@@ -232,7 +232,7 @@ def test_a_client_is_brought_as_many_as_it_takes_at_a_time(
         broker.is_unlimited, broker.greeted = unlimited, clients.append
         await said(line, bytes.fromhex("1011 0004 4d515454 05 02 001e 03 21 0002 0001 61"))
         for _ in range(3):
-            clients[0].bring("t", b"", {}, 1)
+            clients[0].bring("t", b"", (), 1)
         assert len(await said(line, b"")) == at_once * len(brought)
         rest = await said(line, puback)
         assert rest == (
@@ -248,9 +248,9 @@ def test_the_packet_identifier_of_what_is_acknowledged_is_given_again(tmp_path: 
     async def talk(line: socket.socket, broker: MqttBroker) -> None:
         broker.greeted = clients.append
         await said(line, CONNECT)
-        numbers = [clients[0].bring("t", b"", {}, 1) for _ in range(2)]
+        numbers = [clients[0].bring("t", b"", (), 1) for _ in range(2)]
         await said(line, bytes.fromhex("40020001"))
-        numbers += [clients[0].bring("t", b"", {}, qos) for qos in (1, 0, 1)]
+        numbers += [clients[0].bring("t", b"", (), qos) for qos in (1, 0, 1)]
         assert numbers == [1, 2, 1, 0, 3]
 
     assert played(tmp_path, talk) == []

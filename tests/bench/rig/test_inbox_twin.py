@@ -6,7 +6,7 @@ from sqlite3 import connect
 
 import pytest
 
-from bench.rig.in_memory.consumer_wire import forget_topics
+from bench.rig.in_memory.inbox_twin import forget_topics
 
 TWO = ["4:mqtt:2:up:a:b", "4:mqtt:5:a:b:c:1:p:x"]
 

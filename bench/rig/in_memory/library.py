@@ -1,0 +1,138 @@
+"""Does whoever uses the parts of a consumer without its inbox get what they promise?
+
+How topic filters, times and brokers are spelled is written down by hand, from MQTT 5.0 (4.7),
+ISO 8601 and RFC 3986.
+"""
+
+import io
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from lns.delivery import Incoming
+from lns.delivery.detectors import (
+    Detectors,
+    Judge,
+    MessageIdWindow,
+    RemoveDuplicatesKeys,
+    SequenceTracker,
+    duration,
+    time_us,
+)
+from lns.delivery.effect import EffectUnavailable, JsonLinesStream, json_lines
+from lns.delivery.mqtt_session import broker
+from lns.delivery.subscription import expect_topic_filter
+from lns.store.inbox_store import MemoryEntries
+
+T = TypeVar("T")
+
+_REFUSED = "refused"
+_LONG = "x" * 65_535
+_FILTERS = ("#", "+", "/", "a", "a/#", "+/+/up", "/+", "a/+/#", "a//b", "ä", _LONG)
+_NO_FILTERS: tuple[str, ...] = (
+    "",
+    "a#",
+    "#/a",
+    "a/#/b",
+    "+a",
+    "a+",
+    "a/b+/c",
+    "##",
+    "++",
+    "a\0",
+    _LONG + "/",
+)
+_NO_FILTERS += ("é" + _LONG[1:],)
+_AT_US = 1_767_225_600_000_000
+_TIMES: Mapping[str, int | None] = {
+    "": None, " \n": None, "0": 0, "12": 12_000_000, " 7\n": 7_000_000, "1.5": 1_500_000,
+    "1.05": 1_050_000, "1.000001": 1_000_001, "1.0000019": 1_000_001, "12.": 12_000_000,
+    "2026-01-01": _AT_US, "2026-01-01T00:00:00.001Z": _AT_US + 1_000,
+    "2026-01-01T01:30:00+01:30": _AT_US, "2025-12-31T19:00:01-05:00": _AT_US + 1_000_000,
+}  # fmt: skip
+_NO_TIMES = ("x", "1.2.3", "-1", "12:00", "1e3", "2026-13-01")
+_DURATIONS = {
+    0: "0 s", 1: "1 us", 999_999: "999999 us", 1_000_000: "1 s", 59_000_000: "59 s",
+    60_000_000: "1 min", 60_000_001: "60000001 us", 61_000_000: "61 s", 5_400_000_000: "90 min",
+    3_600_000_000: "1 h", 90_000_000_000: "25 h", 86_400_000_000: "1 d", 604_800_000_000: "7 d",
+}  # fmt: skip
+_BROKERS = {
+    "mqtt://a": "mqtt://a:1883", "mqtt://a:1/": "mqtt://a:1", "mqtt://u:p@A:65535": "mqtt://a:65535",
+    "mqtt://[::1]": "mqtt://[::1]:1883", "mqtt://u@[1:2:3:4:5:6:7:8]:2": "mqtt://[1:2:3:4:5:6:7:8]:2",
+}  # fmt: skip
+_WINDOW_US = 600_000_000
+_ACCEPTED: Mapping[Judge, tuple[list[int], int]] = {
+    MessageIdWindow(20_000_000): ([1, 2, 5, 3, 5, 6], 0),
+    MessageIdWindow(20_000_001): ([1, 2, 5, 3, 6], 0),
+    RemoveDuplicatesKeys(retention_us=10_000_000, retry_us=0): ([1, 2, 5, 3, 6], 0),
+    RemoveDuplicatesKeys(retention_us=9_999_999, retry_us=0): ([1, 2, 5, 3, 5, 6], 0),
+    SequenceTracker(): ([1, 2, 5, 6], 2),
+    SequenceTracker(perform_duplicate_checking=False): ([1, 2, 5, 3, 5, 6], 0),
+}
+_NO_BROKERS: tuple[str, ...] = (
+    "a",
+    "http://a",
+    "mqtt://",
+    "mqtt://a:0",
+    "mqtt://a:65536",
+    "mqtt://:p@a",
+)
+_NO_BROKERS += tuple(f"mqtt://a{rest}" for rest in ("/x", "?x", "#x", " b"))
+
+
+def broken_promises() -> Iterator[str]:
+    """What is taken for something else than it is, or remembered in another way."""
+    yield from _wrong(expect_topic_filter, dict.fromkeys(_FILTERS), _NO_FILTERS)
+    yield from _wrong(time_us, _TIMES, _NO_TIMES)
+    yield from _wrong(duration, _DURATIONS, ())
+    yield from _wrong(lambda url: str(broker(url)), _BROKERS, _NO_BROKERS)
+    yield from _wrong(_accepted, _ACCEPTED, ())
+    yield from _wrong(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
+    yield from _wrong(_is_stream, {"-": True, "/dev/null": True, "/": False}, ())
+
+
+def _accepted(judge: Judge) -> tuple[list[int], int]:
+    """Which of these numbers are accepted, a second after each other, and what is counted."""
+    entries, accepted = MemoryEntries(), []
+    for second, number in enumerate((1, 2, 5, 3, 5, 6)):
+        text = str(number)
+        message = Incoming(
+            channel="up", message_id=text, sequence_number=number, remove_duplicates_key=text
+        )
+        if judge.take(entries, message, 10_000_000 * second) is None:
+            accepted.append(number)
+    counts = judge.num_dup_msgs_rcvd(entries) if isinstance(judge, SequenceTracker) else 0
+    return accepted, counts
+
+
+def _window_us(stored_us: int) -> int | None:
+    """The window of who looks into a store; less than 0: one that nobody has created."""
+    created = {"created": 1, "window_us": stored_us} if stored_us >= 0 else {}
+    window = Detectors(MessageIdWindow(_WINDOW_US)).with_window_of(created).window
+    return None if window is None else window.window_us
+
+
+def _is_stream(where: str) -> bool:
+    try:
+        lines = json_lines(where, io.BytesIO())
+    except EffectUnavailable:
+        return False
+    lines.close()
+    return isinstance(lines, JsonLinesStream)
+
+
+def _wrong(
+    read: Callable[[T], object], right: Mapping[T, object], wrong: tuple[T, ...]
+) -> Iterator[str]:
+    for one, due in {**right, **dict.fromkeys(wrong, _REFUSED)}.items():
+        try:
+            seen = read(one)
+        except ValueError:
+            seen = _REFUSED
+        except Exception as error:
+            seen = error
+        if seen != due:
+            yield f"{_name(one)}: expected {due}, observed {seen}"
+
+
+def _name(one: object) -> str:
+    return f"{one!s:.50}" if isinstance(one, str | int) else type(one).__name__
