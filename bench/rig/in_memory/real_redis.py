@@ -242,6 +242,7 @@ class _Relay(asyncio.Protocol):
         if self._wire.is_cut:
             self._redis.refuses(self.of, data)
             return self._transport.abort()
+        go_on = bool(self._asked)
         self._asked += data
         whole, requests = 0, list[Words]()
         while (found := read(self._asked, whole)) is not None:
@@ -250,7 +251,7 @@ class _Relay(asyncio.Protocol):
         if requests:
             asked = bytes(self._asked[:whole])
             del self._asked[:whole]
-            self._redis.tell_wrong(self._talk.asked(requests))
+            self._redis.tell_wrong(self._talk.asked(requests, go_on=go_on))
             told = self._redis.reply(self.of, asked, requests, is_replica=self.is_replica)
             delay_us = self._wire.delay_us
             self._redis.confirms(self.of, requests, told[1], delay_us)
@@ -456,7 +457,7 @@ class RealRedis:
                     await bidding.go_on()
 
     async def _keep_at_random(self, dice: Random) -> None:
-        number = AT_ONCE_MAX // 2 + 1  # two questions for each
+        number = AT_ONCE_MAX // 2 + 2  # two questions for each, and the first goes alone
         devices = [eui(f"FE{one:014X}") for one in range(number)]
         async with AsyncExitStack() as stack:
             stores = {}
