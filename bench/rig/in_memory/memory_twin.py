@@ -109,7 +109,8 @@ class MemoryTwin:
                 self._ever[lns, words[1]].add(reply or b"")
             case b"numbers", b"EVAL" | b"EVALSHA" if is_confirmation(words):
                 inbox = self._inboxes[keys[0].removesuffix(b"numbers")]
-                inbox.confirm(keys, values)
+                if not inbox.confirm(keys, values):
+                    self._compare(keys[-1], "said once, or once more", "another decision")
                 for order in keys[4:7]:
                     due = len(inbox.tables[order.split(b":")[-2]])
                     self._compare(order, due, *self._ask([(b"ZCARD", order)]))
