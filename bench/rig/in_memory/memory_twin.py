@@ -6,6 +6,7 @@ which counter it is answered with, and which sessions are kept.
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from operator import is_
 from random import Random
 from typing import Any, TypeVar
 
@@ -255,6 +256,8 @@ class TwinStore:
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         sessions = self._store.sessions(dev_eui)
+        if any(map(is_, sessions, self._store.sessions(dev_eui))):
+            self._twin.found(f"{dev_eui}: expected sessions to be handed out, observed what it has")
         self._twin.handed_out(self._lns, dev_eui, sessions)
         return sessions
 

@@ -43,21 +43,27 @@ class ToldStore(SqliteStore):
             found(text)
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        due = tuple(map(Session.snapshot, sessions))
         with self._looked_at(dev_eui):
             await super().keep_sessions(dev_eui, sessions)
-        self._wrote()
+        self._know(dev_eui, due)
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        due = tuple(map(Session.snapshot, sessions))
         with self._looked_at(dev_eui):
             kept = await super().keep_join(dev_eui, dev_nonce, sessions)
-        self._wrote()
+        self._know(dev_eui, due if kept else self.sessions(dev_eui))
         return kept
+
+    def _know(self, dev_eui: Eui, due: tuple[Session, ...]) -> None:
+        """A write is on the disk, and in mind."""
+        self._wrote()
+        if self.sessions(dev_eui) != due:
+            self._found(f"{dev_eui}: expected in mind what was written, observed something else")
 
     @contextmanager
     def _looked_at(self, dev_eui: Eui) -> Iterator[None]:
         before = self.sessions(dev_eui), self.dev_nonces(dev_eui)
-        if any(map(is_, before[0], self.sessions(dev_eui))):
-            self._found(f"{dev_eui}: expected sessions to be handed out, observed what is kept")
         try:
             yield
         except StoreUnavailable:
@@ -180,8 +186,10 @@ class SharedStore:
         if self.redis is not None:
             return self.redis.kept(dev_eui)
         store = self.at(next(iter(self.stores), ""))
-        sessions = tuple(map(kept_for_inspector, store.sessions(dev_eui)))
-        return Kept(dev_eui, sessions, store.dev_nonces(dev_eui))
+        sessions = store.sessions(dev_eui)
+        if any(map(is_, sessions, store.sessions(dev_eui))):
+            self.found(f"{dev_eui}: expected sessions to be handed out, observed what is kept")
+        return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), store.dev_nonces(dev_eui))
 
     def begin_claims(self) -> None:
         """Let servers ask who owns a frame, from now on."""
@@ -242,7 +250,7 @@ class CaseStore(Store):
         return found
 
     def _find(self, text: str) -> None:
-        where = "Redis" if self.shared.disk is None else "a file"
+        where = "Redis" if self.shared.redis else "a file" if self.shared.disk else "memory"
         self._setup.case.find(Found(rule="store", text=f"{where}: {text}", t_us=now_us()))
 
     async def restart(self, *, empty: bool) -> None:
