@@ -78,6 +78,7 @@ class CaseSetup:
         self.entries_max = 1_000_000
         self.on_outage = OnOutage.OPEN
         self.on_disk = self.on_redis = self.breaks_writes = self.ends_leases = False
+        self.by_sentinels = False
         self.capture_mib = 1024
         self.door: DoorRules | None = None
         self.cups_says: list[str] = []

@@ -157,10 +157,12 @@ class SharedStore:
         self.disk: DiskStore | None = None
         self.redis: RealRedis | None = None
 
-    def real_redis(self) -> RealRedis:
+    def real_redis(self, *, by_sentinels: bool = False) -> RealRedis:
         """The one Redis of a case that keeps in it what is shared."""
         if self.redis is None:
-            self.redis = RealRedis(retention_us=self._retention_us, found=self.found)
+            self.redis = RealRedis(
+                retention_us=self._retention_us, found=self.found, by_sentinels=by_sentinels
+            )
         return self.redis
 
     def of(self, lns: str) -> MemoryStore:
