@@ -75,7 +75,7 @@ class CaseSetup:
         self.clock_began = clock_began
         self.number = number
         self.retention_us = retention_us
-        self.entries_max = 1_000_000
+        self.entries_max = self.sessions_max = 1_000_000
         self.on_outage = OnOutage.OPEN
         self.on_disk = self.on_redis = self.breaks_writes = self.ends_leases = False
         self.by_sentinels = False

@@ -26,7 +26,7 @@ from lns.config import Config, load
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
-from lns.store.memory import MemoryClaims, MemoryStore
+from lns.store.memory import SESSIONS_MAX, MemoryClaims, MemoryStore
 from lns.store.sqlite import SqliteStore
 
 
@@ -151,6 +151,7 @@ class SharedStore:
         self, *, retention_us: int, found: Callable[[str], None] = lambda text: None
     ) -> None:
         self.claims: MemoryClaims | None = None
+        self.sessions_max = SESSIONS_MAX
         self._retention_us = retention_us
         self.found = found
         self.stores: dict[str, MemoryStore] = {}
@@ -196,7 +197,9 @@ class SharedStore:
     def begin_claims(self) -> None:
         """Let servers ask who owns a frame, from now on."""
         if self.claims is None:
-            self.claims = MemoryClaims(now_us, retention_us=self._retention_us)
+            self.claims = MemoryClaims(
+                now_us, retention_us=self._retention_us, sessions_max=self.sessions_max
+            )
 
     def remember_for(self, retention_us: int) -> None:
         """How long it remembers a frame that was claimed; before any was."""
@@ -227,6 +230,7 @@ class CaseStore(Store):
             self.shared.begin_claims()
 
     def remember_for(self, retention_us: int) -> None:
+        self.shared.sessions_max = self._setup.sessions_max
         self.shared.remember_for(retention_us)
 
     async def claim(self, bid: Bid) -> None:
