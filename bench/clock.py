@@ -17,6 +17,7 @@ import ssl as tls
 import sys
 import threading
 import time
+import warnings
 from asyncio import BaseEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
@@ -25,7 +26,7 @@ from contextvars import Context
 from functools import partial
 from socket import socket
 from traceback import walk_stack
-from types import FrameType
+from types import CoroutineType, FrameType
 from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
 from bench.sockets import LOCALHOST, Listener, Network
@@ -99,6 +100,12 @@ def left_open() -> list[str]:
     return loop.network.left_open() if isinstance(loop, VirtualTimeLoop) else []
 
 
+def never_awaited() -> list[tuple[str, str]]:
+    """What a server or a consumer on this loop has begun and never did; of which file it is."""
+    loop = asyncio.get_running_loop()
+    return loop.never_awaited if isinstance(loop, VirtualTimeLoop) else []
+
+
 _LENT = {"lns.clock", "lns.capture"}
 """What the bench itself reads its clock and writes its captures with."""
 
@@ -122,6 +129,25 @@ def _told_of_sleepers(tell: Callable[[FrameType, float], None]) -> Iterator[None
         yield
     finally:
         time.sleep = sleep  # noqa: TID251
+
+
+@contextmanager
+def _told_of_unawaited(never: list[tuple[str, str]]) -> Iterator[None]:
+    """Note what of `lns` was begun and is let go before it has done anything."""
+    warn = warnings._warn_unawaited_coroutine  # type: ignore[attr-defined]
+
+    def told(begun: "CoroutineType[Any, Any, Any]") -> None:
+        code, frame = begun.cr_code, begun.cr_frame
+        if frame is not None and frame.f_globals["__name__"].startswith("lns."):
+            never.append((code.co_qualname, code.co_filename))
+        else:
+            warn(begun)
+
+    warnings._warn_unawaited_coroutine = told  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        warnings._warn_unawaited_coroutine = warn  # type: ignore[attr-defined]
 
 
 @contextmanager
@@ -205,6 +231,7 @@ class VirtualTimeLoop(BaseEventLoop):
         self._sockets = _Sockets()
         self._signals: dict[int, Callable[[], object]] = {}
         self.network = Network(self)
+        self.never_awaited: list[tuple[str, str]] = []
         self.thread_us = 0
         """How long what is done in a thread takes."""
         self.in_thread: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -231,7 +258,12 @@ class VirtualTimeLoop(BaseEventLoop):
         asyncio._set_running_loop(self)
         self._running = True
         try:
-            with read_from(self._read_us), _looking(self._look), _told_of_sleepers(self._sleeps):
+            with (
+                read_from(self._read_us),
+                _looking(self._look),
+                _told_of_sleepers(self._sleeps),
+                _told_of_unawaited(self.never_awaited),
+            ):
                 while not self._stopping:
                     self._run_once()
         except (Exception, SystemExit) as failure:

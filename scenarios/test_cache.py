@@ -109,6 +109,29 @@ async def test_what_left_while_it_was_claimed_tells_nothing_of_another_frame(rig
     rig.expect_evictions(6)
 
 
+async def test_claims_have_room_for_so_many_sessions_and_twice_as_many_frames(rig):
+    """What leaves for others is what was silent longest, and nothing as long as there is room.
+
+    There is room for two. A copy of an older frame comes while three are remembered; those of the
+    newest ones when a third session has come, and all frames are forgotten.
+    """
+    rig.put_on("lns-b", "east")
+    rig.put_on("lns-c", "north")
+    rig.dedup(sessions_max=2)
+    devices = [rig.provision(name, f_cnt=10, relaxed_f_cnt=False) for name in "abc"]
+    older = await rig.craft(devices[0])
+    newest, silent, last = [await rig.craft(device) for device in devices]
+    await say_all(rig, (older, silent, newest), by="west")
+    await say_all(rig, (older,), by="east")
+    await say_all(rig, (last,), by="west")
+    await rig.wait(seconds(60))
+    await say_all(rig, (newest, last), by="north")
+    rig.expect(older, OWNED + LOST, owned="west", lost="east")
+    rig.expect(silent, OWNED, owned="west")
+    for frame in (newest, last):
+        rig.expect(frame, OWNED + LOST, owned="west", lost="north")
+
+
 # --- as long as configured ------------------------------------------------------------------------
 
 

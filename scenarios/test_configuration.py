@@ -304,6 +304,14 @@ READ = {
         "mqtt://u%40:p%2F@a": ("mqtt://a:1883", "u@", "p/"),
         f"mqtt://{'a' * 253}:1": (f"mqtt://{'a' * 253}:1", None, None),
     },
+    "Redis": {
+        "redis://a": ("redis://a:6379/0", None, None),
+        "rediss://u:p:%40@A.example:65535/15/": ("rediss://a.example:65535/15", "u", "p:@"),
+        "redis://:p,q@[2001:db8::1]": ("redis://[2001:db8::1]:6379/0", None, "p,q"),
+        "rediss+sentinel://u@a,b:7/x.y-z/3": ("rediss+sentinel://a:26379,b:7/x.y-z/3", "u", None),
+    }
+    | dict.fromkeys(("redis://", "redis://a:65536", "redis://a/-1", "redis://a?b", "a"), "refused")
+    | dict.fromkeys(("redis+sentinel://u:p@a,u:p@b/x", "redis+sentinel://a/b c"), "refused"),
     "topic filter": dict.fromkeys(("a", "#", "+", "/", "a/#", "+/b/+", "a" * 65_535))
     | dict.fromkeys(("", "a#", "a/b+", "#/a", "a/#/b", "a/#/b/c", "##", "a\0"), "refused")
     | dict.fromkeys(("a" * 65_536, "\N{DEGREE SIGN}" * 32_768), "refused"),
@@ -319,7 +327,7 @@ READ = {
 
 @pytest.mark.parametrize("what", READ)
 async def test_what_stands_in_a_text_is_read_as_it_is_meant(rig, what):
-    """A broker has the port of its scheme unless it names one; what nobody can read is refused."""
+    """Who names no port has that of the scheme; what nobody can read is refused."""
     await served(rig)
     for text, due in READ[what].items():
         await rig.check_read(what, text, due)

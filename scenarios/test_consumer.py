@@ -90,12 +90,21 @@ async def test_what_is_brought_again_is_recognised(rig):
 
 @pytest.mark.requires("crash in a transaction")
 async def test_an_effect_that_always_fails_is_put_aside(rig):
-    """After five tries the message is parked, and what waited behind it has its effect."""
+    """After five tries the message is parked, and what waited behind it has its effect.
+
+    One that comes again, and fails again, was put aside last: a person finds the oldest first.
+    """
     rig.consumer(refuses="x")
     before = await rig.inject(rig.alpha, number=1)
-    refused = await rig.inject(rig.alpha, message_id="x", number=2)
+    refused = [await rig.inject(rig.alpha, message_id="x", number=2)]
     after = await rig.inject(rig.alpha, number=3)
-    rig.expect_effects(refused, 0)
+    await rig.wait(milliseconds(100))
+    refused.append(await rig.inject(rig.charlie, message_id="x too"))
+    await rig.wait(seconds(2))
+    await rig.inject(rig.alpha, message_id="x", number=4)
+    await rig.wait(seconds(2))
+    for message in refused:
+        rig.expect_effects(message, 0)
     for message in (before, after):
         rig.expect_effects(message)
         rig.expect_ignored(message, by="sequence", times=0)

@@ -101,18 +101,25 @@ async def test_a_redis_that_is_full_is_away(rig):
 
 @pytest.mark.requires("redis")
 @pytest.mark.fault("store", "restart")
-@pytest.mark.parametrize("what", ["restarts", "forgets its scripts", "is a replica"])
+@pytest.mark.parametrize(
+    "what", ["restarts", "forgets its scripts", "is a replica", "is elsewhere"]
+)
 async def test_a_redis_that_is_another_one_costs_no_answer(rig, what):
-    """Who finds that asks once more at once: frames, joins, and what is kept of both."""
-    rig.keep_in_redis()
+    """Who finds that asks once more at once: frames, joins, and what is kept of both.
+
+    Elsewhere: one of two Sentinels says where, and the other one nothing, which takes a while.
+    """
+    rig.keep_in_redis(by_sentinels=what == "is elsewhere")
     rig.put_on("lns-b", "east")
+    for lns in ("lns-a", "lns-b") if what == "is elsewhere" else ():
+        rig.slow_store(0, lns)
     rig.east.delay_uplinks(milliseconds(150))
     before = await rig.alpha.send(confirmed=True)
     for _ in range(2):
         match what:
             case "restarts":
                 await rig.restart_store(empty=False)
-            case "is a replica":
+            case "is a replica" | "is elsewhere":
                 await rig.disturb_redis("fail over")
             case _:
                 await rig.disturb_redis("forget scripts")

@@ -82,6 +82,29 @@ async def test_what_had_its_effect_is_confirmed_when_there_is_room_again(rig):
 
 @pytest.mark.requires("redis")
 @pytest.mark.fault("store", "slow")
+async def test_who_decided_on_nothing_says_the_next_under_another_name(rig):
+    """Another consumer has the message; nobody knows whether that was heard, as the wire breaks."""
+    rig.keep_in_redis()
+    for name in ("slow", "other"):
+        rig.consumer(name, store="shared")
+    before = await rig.inject(rig.alpha)
+    await rig.wait(seconds(1))
+    for name, ms in (("slow", 1_000), ("other", 350)):
+        rig.slow_store(milliseconds(ms), name)
+    message = await rig.inject(rig.alpha)
+    await rig.wait(milliseconds(500))
+    rig.cut_store("other")
+    await rig.wait(seconds(3))
+    for name in ("slow", "other"):
+        await rig.restore_store(name)
+    await rig.wait(seconds(3))
+    for one in (before, message):
+        rig.expect_effects(one)
+        rig.expect_ignored(one, by="window")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
 async def test_whose_lease_is_over_leaves_alone_what_another_one_has(rig):
     """Its effect fails long after another consumer has begun with the same message."""
     rig.keep_in_redis()

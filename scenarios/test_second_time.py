@@ -634,6 +634,23 @@ async def test_other_bytes_of_a_counter_that_was_given_back_tell_a_status_of_the
     rig.expect_status(device, times=2)
 
 
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "partition")
+async def test_a_frame_that_cannot_be_given_back_is_granted_its_owner_again(rig):
+    """The store is away when the application has refused it: it is the owner's, and not lost."""
+    rig.put_on("lns-b", "east")
+    before = await hear(rig, rig.alpha, "west")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(1))
+    rig.cut_store("lns-a")
+    await rig.wait(seconds(11))
+    await rig.restore_store("lns-a")
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(frame, LOST_UPSTREAM + OWNED, back="west", owned="west")
+
+
 async def given_back(rig):
     """A frame that west owns and cannot deliver, while north has forwarded its copy."""
     rig.put_on("lns-c", "north")

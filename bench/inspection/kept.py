@@ -31,7 +31,8 @@ _FIRST, _AGAIN = "NonDuplicate", "DuplicateDueToResubmission"
 class KeptSession:
     """A session as a store has it: `f_cnt_up` is the newest counter, `f_cnt_down` the next one.
 
-    `resubmissions` are the repeated answers, and `copies` the forwarded copies, by counter.
+    `resubmissions` are the repeated answers, and `copies` the forwarded copies, by counter;
+    `agreed` is what the device has granted: how often it sends, and that it knows dwell times.
     """
 
     dev_addr: str
@@ -44,6 +45,8 @@ class KeptSession:
     rx_delay_s: int
     rx2_dr: int | None
     more_channels: int
+    agreed: tuple[int, bool]
+    nb_trans_asked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,11 @@ class StoreInspection:
             return
         newest = heard.accepted[-1] if heard.accepted else known.f_cnt_up
         yield from check.same("newest FCntUp", newest, kept.f_cnt_up)
+        granted = known.nb_trans, known.has_set_dwell
+        if None not in granted and newest == known.newest:
+            yield from check.same("NbTrans and dwell times granted", granted, kept.agreed)
+        if known.nb_trans_asked and newest == known.newest:
+            yield from check.same("NbTrans asked for", known.nb_trans_asked, kept.nb_trans_asked)
         if self._is_shared or newest is None or newest <= 1 or not heard.accepted:
             return  # 0 and 1 may be those of another life
         if newest == known.f_cnt_up:

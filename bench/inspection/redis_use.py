@@ -57,14 +57,16 @@ class Conversation:
 
     def __init__(self) -> None:
         self._waits = 0
+        self._together = 0
         self._user: tuple[str, ...] = ()
         self._database = 0
         self._known: set[str] = set()
 
-    def asked(self, requests: Sequence[Words]) -> Iterator[str]:
-        """What is wrong with requests that came at once."""
-        if len(requests) > AT_ONCE_MAX:
-            yield f"expected {AT_ONCE_MAX} commands at once, observed {len(requests)}"
+    def asked(self, requests: Sequence[Words], *, go_on: bool = False) -> Iterator[str]:
+        """What is wrong with requests that came at once; `go_on`: with a part of those before."""
+        self._together = len(requests) + (self._together if go_on else 0)
+        if self._together > AT_ONCE_MAX:
+            yield f"expected {AT_ONCE_MAX} commands at once, observed {self._together}"
         for words in requests:
             if words[0] in OPENING:
                 self._introduced(words)

@@ -75,10 +75,11 @@ class CaseSetup:
         self.clock_began = clock_began
         self.number = number
         self.retention_us = retention_us
-        self.entries_max = 1_000_000
+        self.entries_max = self.sessions_max = 1_000_000
         self.on_outage = OnOutage.OPEN
         self.on_disk = self.on_redis = self.breaks_writes = self.ends_leases = False
         self.consumers_stepped_us = 0
+        self.by_sentinels = False
         self.capture_mib = 1024
         self.door: DoorRules | None = None
         self.cups_says: list[str] = []

@@ -60,11 +60,14 @@ class Outages:
         """Undo `fill_capture`."""
         self.setup.server(lns).free_capture()
 
-    def keep_in_redis(self) -> None:
-        """Let servers share a real Redis, in which nothing expires; before the first act."""
+    def keep_in_redis(self, *, by_sentinels: bool = False) -> None:
+        """Let servers share a real Redis, in which nothing expires; before the first act.
+
+        `by_sentinels`: they are told where it is, by the second of two Sentinels.
+        """
         self.setup.must_have("redis")
         self.setup.before_start("where servers keep what they share")
-        self.setup.on_redis = True
+        self.setup.on_redis, self.setup.by_sentinels = True, by_sentinels
 
     async def restart_lns(self, *, f_cnt_up: int | None = None, lns: str = LNS) -> None:
         """Restart a network server; what it had in memory only is gone.

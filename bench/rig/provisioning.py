@@ -238,6 +238,8 @@ def kept_for_inspector(session: Session) -> KeptSession:
         session.listening.rx_delay_s,
         session.listening.rx2_dr,
         len(session.more_channels_hz or ()),
+        (session.nb_trans, session.knows_dwell_times),
+        int(session.nb_trans_asked),
     )
 
 

@@ -157,12 +157,22 @@ class Rig(Expectations):
             self._station(name).server = self.setup.server_or_new(lns)
 
     @needs(Item.VIRTUAL_TIME)
-    def dedup(self, *, retention: int | None = None, entries_max: int | None = None) -> None:
+    def dedup(
+        self,
+        *,
+        retention: int | None = None,
+        entries_max: int | None = None,
+        sessions_max: int | None = None,
+    ) -> None:
         """Let every network server remember frames for so long (µs), and so many; before the start.
 
-        Without it as the run says: a minute, and a million.
+        Without it as the run says: a minute, and a million. `sessions_max`: of so many sessions
+        claims in memory know whose they are.
         """
         setup = self.setup
+        if sessions_max is not None:
+            setup.must_have("virtual time")
+            setup.sessions_max = sessions_max
         setup.before_start("what [dedup] says")
         setup.retention_us = setup.retention_us if retention is None else retention
         setup.entries_max = setup.entries_max if entries_max is None else entries_max

@@ -38,6 +38,7 @@ from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import expect_topic_filter
 from lns.running import run
 from lns.startup import prepare
+from lns.store.redis_wire import redis_server
 
 ELSEWHERE = "198.51.100.7"
 """Where visitors come from who are no station of the case."""
@@ -258,11 +259,15 @@ class Configurations:
 
     @needs(Item.VIRTUAL_TIME)
     async def check_read(
-        self, what: Literal["broker", "topic filter", "time"], text: str, due: object = None
+        self,
+        what: Literal["broker", "Redis", "topic filter", "time"],
+        text: str,
+        due: object = None,
     ) -> None:
         """Let a text be read: "refused" is due where nobody could.
 
-        A broker's URL is read as it is told, with user and password; a time as µs since 1970.
+        The URL of a broker or a Redis is read as it is told, with user and password; a time as µs
+        since 1970.
         """
         await self.setup.begin()
         check = Scrutiny(rule="configuration", of=f"{what} {text}", t_us=now_us())
@@ -485,8 +490,8 @@ class Serving:
 
 def _read(what: str, text: str) -> object:
     try:
-        if what == "broker":
-            read = broker(text)
+        if what in ("broker", "Redis"):
+            read = broker(text) if what == "broker" else redis_server(text)
             return str(read), read.user, read.password
         if what == "time":
             return time_us(text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.clock import broken_off, left_open
+from bench.clock import broken_off, left_open, never_awaited
 from bench.device.interfaces import (
     NOT_JOINED,
     CommandRefused,
@@ -30,6 +30,7 @@ from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict
 from bench.verdict.owner import Found, Owner, ScenarioMistake, place_in
 from lns.clock import StoreUnavailable
 from lns.dedup.strategy import Strategy
+from lns.delivery import inbox, incoming
 from lns.delivery.publisher import UpstreamUnavailable
 
 BENCH = Owner.BENCH
@@ -101,6 +102,8 @@ class Turn:
 
 _JOIN = re.compile(r"[0-9A-F]{16}:[0-9A-F]{16}:[0-9]+")
 ONLY = Turn(again=False)
+OF_CONSUMER = {inbox.__file__, incoming.__file__}
+"""Only consumers run what stands here."""
 MENDED_WITHIN_S = 60
 """How long what a case has broken may take to come back, where its own time is over."""
 
@@ -133,6 +136,9 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
     if cause is None:
         for of in sorted({*left_open()}):
             case.find(serves_not(_whose(of), f"{of} has left a connection open"))
+    for what, file in never_awaited():
+        whose = Owner.APPLICATION if file in OF_CONSUMER else Owner.LNS
+        case.find(serves_not(whose, f"{what}: expected to be awaited, observed forgotten"))
     stall_us = max((e["late_us"] for e in case.events if e["kind"] == "host.stalled"), default=0)
     if stall_us and error is not None and turn.excuses(cause):
         case.missed(BENCH, f"host stalled {stall_us // 1000} ms; then: {error}")

@@ -38,13 +38,12 @@ from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
 from bench.rig.stations import DATA_RATE
-from bench.run.attempts import Play, innermost, perform, serves_not, told_of
+from bench.run.attempts import OF_CONSUMER, Play, innermost, perform, serves_not, told_of
 from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
 from bench.verdict.case import Book, Case, Result, Verdict
 from bench.verdict.owner import Owner
 from lns.capture import Capture
 from lns.clock import now_us, read_from
-from lns.delivery import inbox, incoming
 from lns.lorawan.region import frame_airtime_us
 from lns.uplink.registry import DeviceClass
 
@@ -299,16 +298,13 @@ class SimulatedRun:
         self._ahead.close()
 
 
-_OF_CONSUMER = {inbox.__file__, incoming.__file__}
-
-
 def _is_of_consumer(failure: BaseException) -> bool:
     """Whether consumers alone, which decide in the inbox, let no time pass, or one exits."""
     if not isinstance(failure, (Livelock, SystemExit)):
         return False
     called = {frame.filename for frame in traceback.extract_tb(failure.__traceback__)}
-    return not called.isdisjoint(_OF_CONSUMER) or (
-        isinstance(failure, Livelock) and {*failure.files} <= _OF_CONSUMER
+    return not called.isdisjoint(OF_CONSUMER) or (
+        isinstance(failure, Livelock) and {*failure.files} <= OF_CONSUMER
     )
 
 
@@ -319,6 +315,8 @@ def _is_of_server(failure: BaseException) -> bool:
     files = [frame.filename for frame in traceback.extract_tb(failure.__traceback__)]
     callers = (clock.__file__, sockets.__file__)
     called = list(takewhile(lambda file: file not in callers, reversed(files)))
+    if not called:  # it was told to a future, and raised by the clock only
+        return type(failure).__module__.startswith("lns.")
     ours, theirs = (
         any(Path(module.__path__[0]) in Path(file).parents for file in called)
         for module in (bench, lns)

@@ -194,6 +194,13 @@ MUTANTS = (
         "tests/bench/score/test_honesty.py",
     ),
     Mutant(
+        "what a server forgets to await is nobody's",
+        "bench/run/attempts.py",
+        "in never_awaited():",
+        "in never_awaited()[:0]:",
+        "tests/bench/score/test_honesty.py",
+    ),
+    Mutant(
         "a server that exits takes the run with it",
         "bench/host/lns_process.py",
         "    except (Exception, SystemExit) as error:\n",
@@ -203,7 +210,7 @@ MUTANTS = (
     Mutant(
         "a consumer that exits is taken for a server",
         "bench/run/simulated.py",
-        "return not called.isdisjoint(_OF_CONSUMER) or (",
+        "return not called.isdisjoint(OF_CONSUMER) or (",
         "return (",
         "tests/bench/score/test_honesty.py",
     ),

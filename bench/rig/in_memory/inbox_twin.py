@@ -35,13 +35,16 @@ class RedisInboxTwin:
 
     def __init__(self) -> None:
         self.tables: defaultdict[bytes, dict[bytes, bytes]] = defaultdict(dict)
-        self._confirmed: set[bytes] = set()
+        self._confirmed: dict[bytes, tuple[Words, Words]] = {}
 
-    def confirm(self, keys: Words, values: Words) -> None:
-        """A consumer says what it has decided; said once more it changes nothing."""
+    def confirm(self, keys: Words, values: Words) -> bool:
+        """A consumer says what it has decided; said once more it changes nothing.
+
+        Whether that is true: under one name it says the same.
+        """
         if keys[-1] in self._confirmed:
-            return
-        self._confirmed.add(keys[-1])
+            return self._confirmed[keys[-1]] == (keys, values)
+        self._confirmed[keys[-1]] = keys, values
         said = json.loads(values[1])
         names = [key.rpartition(b":")[2] for key in keys[:8]]
         overrun = set()
@@ -65,6 +68,7 @@ class RedisInboxTwin:
                 del self.tables[table][oldest]
             self._add(EVICTED, len(excess))
         self._add(OVERRUNS, len(overrun))
+        return True
 
     def _add(self, name: str, by: int) -> None:
         numbers = self.tables[b"numbers"]

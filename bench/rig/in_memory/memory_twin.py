@@ -5,7 +5,8 @@ which counter it is answered with, and which sessions are kept.
 """
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from operator import is_
 from random import Random
 from typing import Any, TypeVar
 
@@ -109,7 +110,8 @@ class MemoryTwin:
                 self._ever[lns, words[1]].add(reply or b"")
             case b"numbers", b"EVAL" | b"EVALSHA" if is_confirmation(words):
                 inbox = self._inboxes[keys[0].removesuffix(b"numbers")]
-                inbox.confirm(keys, values)
+                if not inbox.confirm(keys, values):
+                    self._compare(keys[-1], "said once, or once more", "another decision")
                 for order in keys[4:7]:
                     due = len(inbox.tables[order.split(b":")[-2]])
                     self._compare(order, due, *self._ask([(b"ZCARD", order)]))
@@ -156,8 +158,8 @@ class MemoryTwin:
         of, there = (lns, key), self._kept.get(key, known)
         if known in self._ever[of] - self._knows[of] and written not in self._told[of]:
             self._compare(key, f"{lns} to know what it wrote last", known)
-        due = written if there in (known, written) else _merged(there, known, written)
-        self._compare(key, _told(due), _told(kept))
+        for due in _merged(there, known, written):
+            self._compare(key, _told(due), _told(kept))
         self._kept[key] = kept
         self._told[of] = [written, kept]
         self._ever[of] |= {written, kept}
@@ -214,14 +216,24 @@ def _dev_eui(key: bytes) -> Eui:
     return Eui(key.decode()[len("lns:{") :].partition("}")[0])
 
 
-def _merged(there: bytes, known: bytes, written: bytes) -> bytes:
-    """What is kept beside what others have kept since, where the store is in memory."""
-    store, dev_eui = MemoryStore(MemoryStore()), Eui("")
-    store.preset(dev_eui, _decode(known or b"[]"))
-    store.sessions(dev_eui)
-    store.preset(dev_eui, _decode(there))
-    at_once(store.keep_sessions(dev_eui, _decode(written)))
-    return msgspec.json.encode(store.kept(dev_eui))
+def _merged(there: bytes, known: bytes, written: bytes) -> Iterator[bytes]:
+    """What is kept beside what others have kept since, where the store is in memory.
+
+    It is the same whether its server has read what it knows of, or written that.
+    """
+    if there in (known, written):
+        yield written
+        return
+    for has_read in (True, False):
+        store, dev_eui, begins = MemoryStore(MemoryStore()), Eui(""), _decode(known or b"[]")
+        if has_read:
+            store.preset(dev_eui, begins)
+            store.sessions(dev_eui)
+        else:
+            at_once(store.keep_sessions(dev_eui, begins))
+        store.preset(dev_eui, _decode(there))
+        at_once(store.keep_sessions(dev_eui, _decode(written)))
+        yield msgspec.json.encode(store.kept(dev_eui))
 
 
 def _told(text: bytes) -> list[tuple[object, ...]]:
@@ -244,6 +256,8 @@ class TwinStore:
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         sessions = self._store.sessions(dev_eui)
+        if any(map(is_, sessions, self._store.sessions(dev_eui))):
+            self._twin.found(f"{dev_eui}: expected sessions to be handed out, observed what it has")
         self._twin.handed_out(self._lns, dev_eui, sessions)
         return sessions
 
@@ -393,11 +407,12 @@ class Keeping:
     """Sessions of one device, which three servers keep side by side, each as far as it has heard.
 
     A server reads what others kept or does not, hears more in a session, lets one go or opens one;
-    sessions share their DevAddr or a key.
+    sessions share their DevAddr or a key. Each keeping has few counters.
     """
 
     def __init__(self, stores: Mapping[str, TwinStore], dev_eui: Eui, dice: Random) -> None:
         self._stores, self._dev_eui, self._dice = stores, dev_eui, dice
+        self._counters = [0, *dice.sample(_COUNTERS[1:], dice.randint(1, 4))]
         self._held: dict[str, tuple[Session, ...]] = {}
         self._dev_nonces = 0
 
@@ -430,9 +445,10 @@ class Keeping:
 
     def _hear(self, session: Session) -> None:
         dice = self._dice
-        f_cnt = dice.choice(_COUNTERS[: dice.randint(1, 9)])
-        if session.standing(f_cnt) is not Standing.EQUAL:
-            session.advance(f_cnt, Mic("AAAAAAAA"), dice.choice(_LNS))
+        for _ in range(dice.randint(1, 2)):
+            f_cnt = dice.choice(self._counters)
+            if session.standing(f_cnt) is not Standing.EQUAL:
+                session.advance(f_cnt, Mic("AAAAAAAA"), dice.choice(_LNS))
         for _ in range(dice.randrange(3)):
             session.take_f_cnt_down()
             session.resubmissions = {f_cnt: session.resubmissions.get(f_cnt, 0) + 1}

@@ -64,7 +64,8 @@ from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from lns.uplink.registry import EndDevice
 
-_FIRST_PORT = 6379
+_FIRST_PORT, _OTHER_MASTER = 6379, 1_000
+_SENTINELS = 26379, 26380
 _BIDDINGS, _KEEPINGS, _STEPS = 48, 12, 24
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
@@ -206,12 +207,13 @@ def _ask(*words: str | bytes) -> Any:
 
 
 def _ask_all(requests: Sequence[Sequence[str | bytes]]) -> Sequence[Any]:
-    said = b""
-    for words in requests:
-        parts = [word.encode() if isinstance(word, str) else word for word in words]
-        said += b"*%d\r\n" % len(parts)
-        said += b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)
-    return exchange(said, len(requests))[1]
+    return exchange(b"".join(map(_packed, requests)), len(requests))[1]
+
+
+def _packed(words: Sequence[str | bytes]) -> bytes:
+    parts = [word.encode() if isinstance(word, str) else word for word in words]
+    said = [b"$%d\r\n%b\r\n" % (len(part), part) for part in parts]
+    return b"*%d\r\n" % len(parts) + b"".join(said)
 
 
 class _Relay(asyncio.Protocol):
@@ -242,6 +244,7 @@ class _Relay(asyncio.Protocol):
         if self._wire.is_cut:
             self._redis.refuses(self.of, data)
             return self._transport.abort()
+        go_on = bool(self._asked)
         self._asked += data
         whole, requests = 0, list[Words]()
         while (found := read(self._asked, whole)) is not None:
@@ -250,7 +253,7 @@ class _Relay(asyncio.Protocol):
         if requests:
             asked = bytes(self._asked[:whole])
             del self._asked[:whole]
-            self._redis.tell_wrong(self._talk.asked(requests))
+            self._redis.tell_wrong(self._talk.asked(requests, go_on=go_on))
             told = self._redis.reply(self.of, asked, requests, is_replica=self.is_replica)
             delay_us = self._wire.delay_us
             self._redis.confirms(self.of, requests, told[1], delay_us)
@@ -268,6 +271,34 @@ class _Relay(asyncio.Protocol):
             self._transport.write(told)
 
 
+class _Sentinel(asyncio.Protocol):
+    """Tells which ports are those of masters now, by service; who it is nobody says to it."""
+
+    def __init__(self, masters: Callable[[], Mapping[str, int]], found: Callable[[str], None]):
+        self._masters, self._found = masters, found
+        self._asked = bytearray()
+        self._transport: asyncio.BaseTransport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._asked += data
+        while (found := read(self._asked)) is not None:
+            words, end = found
+            del self._asked[:end]
+            if words[0] == b"AUTH":
+                self._found("expected a Sentinel is told no password, observed one")
+            assert isinstance(self._transport, asyncio.WriteTransport)
+            self._transport.write(_OK if words[0] in OPENING else self._all())
+
+    def _all(self) -> bytes:
+        facts = "ip", LOOPBACK, "flags", "master", "num-other-sentinels", "1"
+        told = self._masters().items()
+        masters = [_packed(("name", name, "port", str(port), *facts)) for name, port in told]
+        return b"*%d\r\n" % len(masters) + b"".join(masters)
+
+
 class _Whole:
     is_cut, delay_us = False, 0
 
@@ -275,7 +306,10 @@ class _Whole:
 class RealRedis:
     """The Redis of one case, empty at first."""
 
-    def __init__(self, *, retention_us: int, found: Callable[[str], None]) -> None:
+    def __init__(
+        self, *, retention_us: int, found: Callable[[str], None], by_sentinels: bool = False
+    ) -> None:
+        self._by_sentinels, self._master_at = by_sentinels, 0
         self._retention_us = retention_us
         self._found = found
         self._ports: dict[str, int] = {}
@@ -304,7 +338,8 @@ class RealRedis:
         """Let it "fail over", "forget scripts" or "let expire" what would some day; the rest stays.
 
         After a failover every connection is to a replica, which refuses each command, and who
-        connects anew reaches the master, which knows no script. Or let it "be full", so that it
+        connects anew reaches the master, which knows no script; where Sentinels name it, it has
+        another port, and the one of before is the replica's. Or let it "be full", so that it
         takes nothing, until it is to "have room".
         """
         if how in _MEMORY:
@@ -316,6 +351,7 @@ class RealRedis:
         if how == "fail over":
             for relay in self._relays:
                 relay.is_replica = True
+            self._master_at = _OTHER_MASTER - self._master_at
         self._forget_scripts()
 
     def _forget_scripts(self) -> None:
@@ -456,7 +492,7 @@ class RealRedis:
                     await bidding.go_on()
 
     async def _keep_at_random(self, dice: Random) -> None:
-        number = AT_ONCE_MAX // 2 + 1  # two questions for each
+        number = AT_ONCE_MAX // 2 + 2  # two questions for each, and the first goes alone
         devices = [eui(f"FE{one:014X}") for one in range(number)]
         async with AsyncExitStack() as stack:
             stores = {}
@@ -487,13 +523,30 @@ class RealRedis:
             listener.close()
 
     async def _url(self, lns: str, wire: SlowWire) -> str:
-        port = self._ports.get(lns)
-        if port is None:
+        if lns not in self._ports:
             port = self._ports[lns] = _FIRST_PORT + len(self._ports)
-            loop = asyncio.get_running_loop()
-            listener = await loop.create_server(
-                lambda: _Relay(self, lns, wire, self._relays), LOOPBACK, port
-            )
-            self._listeners.append(listener)
+            await self._listen(port, lambda: self._relay(lns, wire, at=0))
+            if self._by_sentinels:
+                at = _OTHER_MASTER
+                await self._listen(port + at, lambda: self._relay(lns, wire, at=at))
         login = f"{quote(USER)}:{quote(PASSWORD, safe='')}"
-        return f"redis://{login}@{LOOPBACK}:{port}/{DATABASE}"
+        if not self._by_sentinels:
+            return f"redis://{login}@{LOOPBACK}:{self._ports[lns]}/{DATABASE}"
+        if len(self._ports) == 1:
+            silent, other = _SENTINELS
+            await self._listen(silent, asyncio.Protocol)
+            await self._listen(other, lambda: _Sentinel(self._masters, self._found))
+        hosts = ",".join(f"{LOOPBACK}:{port}" for port in _SENTINELS)
+        return f"redis+sentinel://{login}@{hosts}/{lns}/{DATABASE}"
+
+    async def _listen(self, port: int, protocol: Callable[[], asyncio.Protocol]) -> None:
+        loop = asyncio.get_running_loop()
+        self._listeners.append(await loop.create_server(protocol, LOOPBACK, port))
+
+    def _relay(self, lns: str, wire: SlowWire, *, at: int) -> _Relay:
+        relay = _Relay(self, lns, wire, self._relays)
+        relay.is_replica = self._by_sentinels and at != self._master_at
+        return relay
+
+    def _masters(self) -> Mapping[str, int]:
+        return {lns: port + self._master_at for lns, port in self._ports.items()}

@@ -26,7 +26,7 @@ from lns.config import Config, load
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
-from lns.store.memory import MemoryClaims, MemoryStore
+from lns.store.memory import SESSIONS_MAX, MemoryClaims, MemoryStore
 from lns.store.sqlite import SqliteStore
 
 
@@ -43,21 +43,27 @@ class ToldStore(SqliteStore):
             found(text)
 
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        due = tuple(map(Session.snapshot, sessions))
         with self._looked_at(dev_eui):
             await super().keep_sessions(dev_eui, sessions)
-        self._wrote()
+        self._know(dev_eui, due)
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        due = tuple(map(Session.snapshot, sessions))
         with self._looked_at(dev_eui):
             kept = await super().keep_join(dev_eui, dev_nonce, sessions)
-        self._wrote()
+        self._know(dev_eui, due if kept else self.sessions(dev_eui))
         return kept
+
+    def _know(self, dev_eui: Eui, due: tuple[Session, ...]) -> None:
+        """A write is on the disk, and in mind."""
+        self._wrote()
+        if self.sessions(dev_eui) != due:
+            self._found(f"{dev_eui}: expected in mind what was written, observed something else")
 
     @contextmanager
     def _looked_at(self, dev_eui: Eui) -> Iterator[None]:
         before = self.sessions(dev_eui), self.dev_nonces(dev_eui)
-        if any(map(is_, before[0], self.sessions(dev_eui))):
-            self._found(f"{dev_eui}: expected sessions to be handed out, observed what is kept")
         try:
             yield
         except StoreUnavailable:
@@ -145,16 +151,19 @@ class SharedStore:
         self, *, retention_us: int, found: Callable[[str], None] = lambda text: None
     ) -> None:
         self.claims: MemoryClaims | None = None
+        self.sessions_max = SESSIONS_MAX
         self._retention_us = retention_us
         self.found = found
         self.stores: dict[str, MemoryStore] = {}
         self.disk: DiskStore | None = None
         self.redis: RealRedis | None = None
 
-    def real_redis(self) -> RealRedis:
+    def real_redis(self, *, by_sentinels: bool = False) -> RealRedis:
         """The one Redis of a case that keeps in it what is shared."""
         if self.redis is None:
-            self.redis = RealRedis(retention_us=self._retention_us, found=self.found)
+            self.redis = RealRedis(
+                retention_us=self._retention_us, found=self.found, by_sentinels=by_sentinels
+            )
         return self.redis
 
     def of(self, lns: str) -> MemoryStore:
@@ -180,13 +189,17 @@ class SharedStore:
         if self.redis is not None:
             return self.redis.kept(dev_eui)
         store = self.at(next(iter(self.stores), ""))
-        sessions = tuple(map(kept_for_inspector, store.sessions(dev_eui)))
-        return Kept(dev_eui, sessions, store.dev_nonces(dev_eui))
+        sessions = store.sessions(dev_eui)
+        if any(map(is_, sessions, store.sessions(dev_eui))):
+            self.found(f"{dev_eui}: expected sessions to be handed out, observed what is kept")
+        return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), store.dev_nonces(dev_eui))
 
     def begin_claims(self) -> None:
         """Let servers ask who owns a frame, from now on."""
         if self.claims is None:
-            self.claims = MemoryClaims(now_us, retention_us=self._retention_us)
+            self.claims = MemoryClaims(
+                now_us, retention_us=self._retention_us, sessions_max=self.sessions_max
+            )
 
     def remember_for(self, retention_us: int) -> None:
         """How long it remembers a frame that was claimed; before any was."""
@@ -217,6 +230,7 @@ class CaseStore(Store):
             self.shared.begin_claims()
 
     def remember_for(self, retention_us: int) -> None:
+        self.shared.sessions_max = self._setup.sessions_max
         self.shared.remember_for(retention_us)
 
     async def claim(self, bid: Bid) -> None:
@@ -242,7 +256,7 @@ class CaseStore(Store):
         return found
 
     def _find(self, text: str) -> None:
-        where = "Redis" if self.shared.disk is None else "a file"
+        where = "Redis" if self.shared.redis else "a file" if self.shared.disk else "memory"
         self._setup.case.find(Found(rule="store", text=f"{where}: {text}", t_us=now_us()))
 
     async def restart(self, *, empty: bool) -> None:

@@ -11,7 +11,8 @@ from bench.virtual.lorawan.air_interface import Keys
 ALPHA, ADDR = "70B3D57ED0000004", "26000004"
 KEYS = Keys(bytes(16), bytes(range(16)))
 BEGIN: Event = {"kind": "case.begin", "t_us": 0, "rig": "simulated"}
-SESSION = KeptSession(ADDR, KEYS, 11, 6, {11: 1}, {11: 2}, 0, 1, None, 0)
+SESSION = KeptSession(ADDR, KEYS, 11, 6, {11: 1}, {11: 2}, 0, 1, None, 0, (1, False), 3)
+HEARD: Any = {"newest": 11, "nb_trans_asked": 3}
 KEPT = Kept(ALPHA, (SESSION,), frozenset({7}))
 
 
@@ -37,7 +38,7 @@ STORY = [
 
 
 def wrong(kept: Kept, story: list[Event] = STORY, *sessions: Session) -> list[str]:
-    known = sessions or (Session(ADDR, KEYS, 0, f_cnt_down=5, f_cnt_up=9),)
+    known = sessions or (Session(ADDR, KEYS, 0, f_cnt_down=5, f_cnt_up=9, **HEARD),)
     device = KnownDevice(ALPHA, bytes(16), list(known), loses_no_f_cnt_down=True)
     inspection = StoreInspection()
     for event in story:
@@ -61,6 +62,12 @@ def test_what_frames_and_answers_have_come_to_is_kept() -> None:
         ("keys", Keys(bytes(16), bytes(16)), "keys: expected those of its join, observed others"),
         ("rx_delay_s", 2, "RX1DROffset, RxDelay and channels: expected (0, 1, 0), observed (0, 2"),
         ("rx2_dr", 3, "RX2DataRate: expected 0, observed 3"),
+        (
+            "agreed",
+            (2, False),
+            "NbTrans and dwell times granted: expected (1, False), observed (2,",
+        ),
+        ("nb_trans_asked", 0, "NbTrans asked for: expected 3, observed 0"),
     ],
 )
 def test_what_is_kept_otherwise_is_told(field: str, value: object, told: str) -> None:

@@ -88,6 +88,14 @@ def test_so_many_leave_at_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(("go_on", "wrong"), [(False, 0), (True, 1)])
+def test_what_comes_in_two_parts_leaves_at_once(go_on: bool, wrong: int) -> None:
+    talk = known()
+    list(talk.asked([(b"GET", b"a")] * 250))
+    talk.answered(250)
+    assert len([*talk.asked([(b"GET", b"a")] * 251, go_on=go_on)]) == wrong
+
+
 HELD = b"inbox:{application}:held:window:a"
 KEYS = (b"inbox:{application}:numbers", b"inbox:{application}:window", *[b"k"] * 6, HELD)
 ASKED = b'{"places": [[2, "a"]], "groups": [[1]]}'

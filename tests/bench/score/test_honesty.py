@@ -574,6 +574,22 @@ MISCHIEF = {
         ),
         r"a network server broke: ValueError: ",
     ),
+    "it forgets to await": (
+        FLUSHING.format(
+            """await self.link.send(text)
+        from lns.clock import within
+        within(1, self.link.receive())"""
+        ),
+        r"within: expected to be awaited, observed forgotten",
+    ),
+    "nobody asks what it was told": (
+        FLUSHING.format(
+            """await self.link.send(text)
+        from lns.clock import StoreUnavailable
+        asyncio.get_running_loop().create_future().set_exception(StoreUnavailable('gone'))"""
+        ),
+        r"a network server broke: StoreUnavailable: gone",
+    ),
     "it exits": (
         CONFIG.format("raise SystemExit(3)"),
         r"ServerDied: network server lns-a ended: SystemExit: 3",
