@@ -43,6 +43,7 @@ NO_CLOCK = "a station has not told its clock"
 SAME_BYTE = "a radio session that is over has the number of the one that runs"
 FORGOTTEN_US = 86_000_000_000  # nearly a day: about a claim of then the store may know
 PROMPT_US = 1_000
+LINK_US = 5_000  # from a station of a rig to its server, at most
 DRIFT = 20_000  # 50 ppm
 UNDER_WAY_US = 10_000_000  # no frame of a radio session before is under way for so long
 
@@ -390,6 +391,7 @@ class Doubts:
     def downlink(self, r: Reception, server: Server, until_us: int, *, waits: bool) -> None:
         """What waits for a device leaves with one answer: of two under way nobody knows which."""
         device, before_us = r.frame.device, server.answering_us[r.frame.device]
+        until_us += LINK_US  # on a rig it comes so much later
         server.answering_us[device] = max(before_us, until_us)
         comes = any(
             isinstance(event, DownlinkWanted) and (event.server, event.device) == (r.server, device)

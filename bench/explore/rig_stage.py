@@ -26,6 +26,7 @@ from bench.explore.history import (
     Upstream,
 )
 from bench.explore.model import Model
+from bench.explore.model_doubts import LINK_US
 from bench.explore.play import ON_AIR_US, Conductor, Secrets, reception_text
 from bench.explore.trace import Delivered, Frame, Trace, Words
 from bench.rig.stations import GatewayAway
@@ -38,7 +39,6 @@ FIRST_STATIONS = ("west", "east", "north")
 ALIKE = "01000009"  # the DevAddr of several devices
 APART_US = 150_000  # two stations on wires that tell of a frame
 ON_WIRES_US = 1_200_000  # a frame on wires, with all that is told of it
-LINK_US = 5_000  # from a station to its server, at most
 CLOSES_US = 600_000  # every window of an answer: so much of a second after the end of the frame
 WAITS_MAX_US = 5_000_000  # of a history on wires
 UP_WITHIN_US = 20_000_000
@@ -48,12 +48,15 @@ CONFIGURED_US = 100_000  # what a station says of its clock is on its way
 def missing(history: History) -> str | None:
     """Why a rig cannot play a history; None where it can."""
     any_away = any(isinstance(step, StationRestart) for step in history.steps)
+    any_down = any(isinstance(step, Down) for step in history.steps)
     disturbed = [step.server for step in history.steps if isinstance(step, Upstream)]
     if len(disturbed) > len(set(disturbed)):
         return "on a rig every message that is disturbed is another one"
     wanted = [step.device for step in history.steps if isinstance(step, Down)]
     if len(wanted) > len(set(wanted)):
         return "on a rig a downlink waits while the one before is on its way to its window"
+    if any_away and any_down:
+        return "on a rig a downlink is on its way to its window when its station goes"
     for step in history.steps:
         if isinstance(step, Empty):
             return "a store that begins anew takes its own time on a rig"

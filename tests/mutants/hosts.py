@@ -208,6 +208,13 @@ MUTANTS = (
         "tests/bench/score/test_honesty.py",
     ),
     Mutant(
+        "a model knows with which of two answers a downlink leaves",
+        "bench/explore/model_doubts.py",
+        "        until_us += LINK_US  # on a rig it comes so much later\n",
+        "",
+        "scenarios/test_explored.py",
+    ),
+    Mutant(
         "a consumer that exits is taken for a server",
         "bench/run/simulated.py",
         "return not called.isdisjoint(OF_CONSUMER) or (",

@@ -14,6 +14,7 @@ from bench.explore.history import (
     Store,
     read_history,
 )
+from bench.explore.rig_stage import missing
 
 TEXT = (
     "servers=2 closed a=relaxed/Mark/from3/alike b=otaa/None/16bit/pinnedA/1.0.4 :"
@@ -92,3 +93,17 @@ def test_what_cannot_be_read_is_named(text: str, why: str) -> None:
 )
 def test_a_history_at_the_edge_of_what_can_be_played_breaks_no_law(text: str) -> None:
     assert play_and_judge(read_history(text)).causes == ()
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ("a down A ; a send A1 ; A1 restart= 2s", "on its way to its window when its station goes"),
+        ("a down A ; a send A1 ; a down A", "a downlink waits while the one before is on its way"),
+        ("a down A ; a send A1", None),
+        ("a send A1 ; A1 restart= 2s", None),
+    ],
+)
+def test_a_rig_says_what_it_cannot_play(steps: str, why: str | None) -> None:
+    said = missing(read_history(f"a=strict/Drop : {steps}"))
+    assert said is None if why is None else why in (said or "")
