@@ -28,8 +28,8 @@ MUTANTS = (
     Mutant(
         "museum: a slow gateway brings a frame of its own",
         "lns/dedup/concentrator.py",
-        "        super().__init__(entries_max, retention_us, timer=now_us)",
-        "        super().__init__(entries_max, retention_us // 300, timer=now_us)",
+        "        self._retention_us = retention_us\n",
+        "        self._retention_us = retention_us // 300\n",
         MUSEUM,
     ),
     Mutant(
