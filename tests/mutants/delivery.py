@@ -19,7 +19,7 @@ MUTANTS = (
         "lns/delivery/mqtt_sender.py",
         "return self.wire.receive_max - in_flight if",
         "return self.wire.receive_max if",
-        "tests/lns/delivery/test_mqtt.py",
+        "scenarios/test_outbox.py",
     ),
     Mutant(
         "one more than the broker allows",
