@@ -88,22 +88,25 @@ def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
         return runner.run(coroutine)
 
 
+def _virtual() -> "VirtualTimeLoop | None":
+    """The loop that runs, if it is one on virtual time."""
+    loop = asyncio.get_running_loop()
+    return loop if isinstance(loop, VirtualTimeLoop) else None
+
+
 def broken_off() -> BaseException | None:
     """What has ended this run before its time, if it is one on virtual time."""
-    loop = asyncio.get_running_loop()
-    return loop.failure if isinstance(loop, VirtualTimeLoop) else None
+    return loop.failure if (loop := _virtual()) else None
 
 
 def left_open() -> list[str]:
     """Whose connections are open on this loop, if it is one on virtual time."""
-    loop = asyncio.get_running_loop()
-    return loop.network.left_open() if isinstance(loop, VirtualTimeLoop) else []
+    return loop.network.left_open() if (loop := _virtual()) else []
 
 
 def never_awaited() -> list[tuple[str, str]]:
     """What a server or a consumer on this loop has begun and never did; of which file it is."""
-    loop = asyncio.get_running_loop()
-    return loop.never_awaited if isinstance(loop, VirtualTimeLoop) else []
+    return loop.never_awaited if (loop := _virtual()) else []
 
 
 _LENT = {"lns.clock", "lns.capture"}
@@ -558,21 +561,18 @@ def _number(file: Any) -> int:
 
 async def pause(us: int) -> None:
     """Let so much time pass, on whatever clock."""
-    loop = asyncio.get_running_loop()
-    if not isinstance(loop, VirtualTimeLoop) or not loop.skip_to(now_us() + us):
+    if not (loop := _virtual()) or not loop.skip_to(now_us() + us):
         await asyncio.sleep(us / MICROSECONDS)
 
 
 def is_disk_slow() -> bool:
     """Whether what others would give to a thread takes time, on the loop that runs."""
-    loop = asyncio.get_running_loop()
-    return isinstance(loop, VirtualTimeLoop) and loop.thread_us > 0
+    return bool((loop := _virtual()) and loop.thread_us)
 
 
 def awaited_in(room: str) -> list[str]:
     """The functions of a package that would be called later, or once a socket is ready."""
-    loop = asyncio.get_running_loop()
-    handles = loop.handles() if isinstance(loop, VirtualTimeLoop) else []
+    handles = loop.handles() if (loop := _virtual()) else []
     called = [handle._callback for handle in handles]  # type: ignore[attr-defined]
     names = {f"{one.__module__}.{one.__qualname__}" for one in called if hasattr(one, "__module__")}
     return sorted(name for name in names if name.startswith(f"{room}."))

@@ -105,18 +105,18 @@ class Reports:
             what = f"downlink {diid} for {handed.dev_eui}"
             is_over = handed.over_us + REPORTED_WITHIN_US < end_us
             if channel is None and is_over and station not in evidence.link_lost_us:
-                text, observed = f"never reported {what} on the air", "none"
+                text, due, observed = f"never reported {what} on the air", "dntxed", "none"
             elif (
                 channel is not None
                 and handed.rx1 not in (None, channel)
                 and in_rx1.replace("RX_1", "RX_2", 1) in evidence.lines[handed.dev_eui]
             ):
-                text, observed = f"sent {what} in RX2, not in RX1", "RX2"
+                text, due, observed = f"sent {what} in RX2, not in RX1", "RX1", "RX2"
             else:
                 continue
             yield Found(
                 owner=Owner.GATEWAY, rule="downlink on the air", t_us=0, station=station,
-                text=f"{evidence.name(station)} {text}", expected="dntxed", observed=observed,
+                text=f"{evidence.name(station)} {text}", expected=due, observed=observed,
             )  # fmt: skip
 
 

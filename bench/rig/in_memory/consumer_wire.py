@@ -22,9 +22,9 @@ from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker
-from bench.rig.in_memory.library import broken_promises
 from bench.rig.in_memory.mistakes import no_file_beyond, syncs
 from bench.rig.in_memory.outbox_file import seize
+from bench.rig.in_memory.promises import broken_promises
 from bench.rig.interfaces import Wire
 from bench.verdict.wire import json_of
 from bench.virtual.mqtt_broker import RECEIVE_MAX, Client, MqttBroker

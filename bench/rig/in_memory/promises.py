@@ -6,6 +6,7 @@ ISO 8601 and RFC 3986.
 
 import io
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TypeVar
 
 from lns.delivery import Incoming
@@ -79,8 +80,13 @@ _NO_BROKERS: tuple[str, ...] = (
 _NO_BROKERS += tuple(f"mqtt://a{rest}" for rest in ("/x", "?x", "#x", " b"))
 
 
-def broken_promises() -> Iterator[str]:
+@cache
+def broken_promises() -> tuple[str, ...]:
     """What is taken for something else than it is, or remembered in another way."""
+    return tuple(_broken())
+
+
+def _broken() -> Iterator[str]:
     yield from _wrong(expect_topic_filter, dict.fromkeys(_FILTERS), _NO_FILTERS)
     yield from _wrong(time_us, _TIMES, _NO_TIMES)
     yield from _wrong(duration, _DURATIONS, ())
