@@ -291,7 +291,8 @@ class MqttSession:
         except OSError as error:
             raise BrokerLost(f"cannot be reached: {_said(error)}") from error
         except asyncio.CancelledError:
-            # The thread cannot be stopped; it ends within `connect_us`.
+            # The thread cannot be stopped; it ends within `connect_us`, and nobody asks how.
+            connecting.add_done_callback(asyncio.Future.exception)
             await asyncio.wait({connecting})
             raise
         client.on_socket_close = self._let_go

@@ -15,6 +15,13 @@ MUTANTS = (
         PRODUCER,
     ),
     Mutant(
+        "an attempt that nobody waits for is told in the log",
+        "lns/delivery/mqtt_session.py",
+        "            connecting.add_done_callback(asyncio.Future.exception)\n",
+        "",
+        "tests/lns/delivery/test_mqtt_session.py",
+    ),
+    Mutant(
         "what is on its way takes no room",
         "lns/delivery/mqtt_sender.py",
         "return self.wire.receive_max - in_flight if",

@@ -1,18 +1,30 @@
 """The URL of a broker: what it says, and what is wrong with it."""
 
 import asyncio
+import gc
 import random
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import NoReturn
+from threading import Event
+from typing import Any, NoReturn
 
 import pytest
 
 from bench import clock
+from bench.host.program import free_port
 from lns.clock import now_us
-from lns.delivery.mqtt_session import Attempts, BackOff, Broker, BrokerLost, broker
+from lns.delivery.mqtt_session import (
+    Attempts,
+    BackOff,
+    Broker,
+    BrokerLost,
+    MqttSession,
+    Patience,
+    broker,
+)
 
 
 @pytest.mark.parametrize(
@@ -150,3 +162,28 @@ def test_one_connection_is_held_after_another() -> None:
     for waited_us, longest_us in zip(waits_us, (1_000_000, 2_000_000, 1_000_000), strict=True):
         lasted_us = 1_000_000 if longest_us == 2_000_000 else 0
         assert longest_us // 2 <= waited_us - lasted_us <= longest_us
+
+
+def test_who_ends_while_its_broker_refuses_it_leaves_no_trace_in_the_log() -> None:
+    left: list[dict[str, Any]] = []
+    ended = Event()
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, told: left.append(told))
+        threads = ThreadPoolExecutor(1)
+        loop.set_default_executor(threads)
+        threads.submit(ended.wait)  # what connects has not begun when it is ended
+        away = Broker("127.0.0.1", free_port())
+        opening = asyncio.create_task(MqttSession(away, "lns", Patience(), lambda: None).open())
+        await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.sleep(0)
+        ended.set()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        del opening
+        gc.collect()
+
+    asyncio.run(run())
+    assert left == []
