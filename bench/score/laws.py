@@ -10,9 +10,8 @@ chain: transmission, reception, outcome, message at the broker, delivery to a co
 effect. A duplicate is born on the air (another station, a retry, a replay), at a station (the same
 text again), at a network server (a copy that it lets through, or what it sends again), at the
 broker (brought again) or at a consumer (it ended before its acknowledgement); messages that a
-scenario publishes itself are born at the bench. It dies at the first place that recognises it. A
-message is followed by its id, not by time: what an application has is written down when its case
-ends.
+scenario publishes itself are born at the bench. It dies where it is first recognised. A message is
+followed by its id, not by time: what an application has is written down when its case ends.
 """
 
 from bench.score.level2 import STATE_US
