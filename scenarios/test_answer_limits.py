@@ -356,6 +356,16 @@ async def test_a_station_with_gps_knows_best_what_time_it_is(rig, us):
     rig.expect(frame, ASKED, asked="west")
 
 
+async def test_a_fine_timestamp_is_no_time_of_day(rig):
+    """`fts` counts the nanoseconds of some second: without `gpstime` the server's clock counts."""
+    frame = await rig.craft(rig.alpha, f_opts=b"\x0d")
+    text = rig.told(frame, by="west")
+    assert '"fts":-1' in text
+    await rig.say(text.replace('"fts":-1', '"fts":987654321'), by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, ASKED, asked="west")
+
+
 async def test_a_refusal_ends_what_was_asked(rig):
     """A LinkADRAns behind it answers nothing any more."""
     delta = rig.provision("delta", nb_trans=3)

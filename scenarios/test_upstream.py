@@ -237,6 +237,28 @@ async def test_what_the_application_had_not_taken_is_new_after_a_restart(rig, fr
     rig.expect_downlink(device, b"on", port=8, window="C")
 
 
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+@pytest.mark.fault("lns", "restart")
+async def test_what_is_under_way_beside_what_was_taken_is_new_after_a_restart(rig):
+    """The application has taken the frame before it meanwhile."""
+    device = rig.provision("listening", f_cnt=10, device_class="C", relaxed_f_cnt=False)
+    rig.only("west")
+    before = await device.send()
+    rig.delay_upstream(seconds(3), messages=1)
+    taken = await hear(rig, device, "west", after=seconds(1))
+    rig.delay_upstream(seconds(60), messages=1)
+    lost = await hear(rig, device, "west", after=seconds(3))
+    await rig.queue_downlink(device, payload=b"on", port=8)
+    await rig.wait(seconds(4))
+    await rig.restart_lns()
+    await tell(rig, lost, "west")
+    await rig.wait(seconds(1))
+    for frame in (before, taken):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(lost, LOST + FIRST, lost="west", first="west")
+    rig.expect_downlink(device, b"on", port=8, window="C")
+
+
 @pytest.mark.requires("virtual time")
 async def test_other_bytes_of_a_counter_that_was_taken_back_have_another_name(rig):
     """The status in the first ones was told, and the application did not take the rest."""
