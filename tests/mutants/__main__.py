@@ -63,6 +63,8 @@ LISTS = {
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600
+TEST_TIMEOUT_S = 100
+"""After this long a test has noticed a mutant: what waits for it has no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +124,16 @@ def _judge(mutant: Mutant | None, judges: str) -> Finding:
             broken = _text(mutant).replace(mutant.old, mutant.new)
             (tree / mutant.file).write_text(broken, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", judges, "-q", "-p", "no:cacheprovider"]
-        command += ["-m", ""]  # those that start Spark too
+        command += ["-m", "", "--timeout", str(TEST_TIMEOUT_S)]  # those that start Spark too
         # Python looks into the tree before it looks for an installed project.
         environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-        ran = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True,
-            timeout=RUN_TIMEOUT_S, check=False,
-        )  # fmt: skip
+        try:
+            ran = subprocess.run(
+                command, cwd=tree, env=environment, capture_output=True, text=True,
+                timeout=RUN_TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Finding({}, f"no end within {RUN_TIMEOUT_S} s")
         if judges.startswith(SCENARIOS):
             return _finding(tree, ran.stdout[-400:], mutant)
         return _tests_finding(ran.stdout)
