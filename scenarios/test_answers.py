@@ -112,6 +112,7 @@ async def test_a_join_is_answered_as_the_region_says_whatever_the_session_before
     device = rig.provision("listener", activation="otaa", rx1_dr_offset=3, rx_delay_s=3, rx2_dr=4)
     rig.only("west")
     joins = [await device.join() for _ in range(2)]
+    before = await device.send()
     rig.west.delay_uplinks(milliseconds(4_800), receptions=1)
     late = await device.join()
     uplink = await device.send(confirmed=True)
@@ -122,7 +123,8 @@ async def test_a_join_is_answered_as_the_region_says_whatever_the_session_before
     rig.expect(late, IN_RX2, first="west")
     rig.expect_answer(late, rx1_dr=None, rx_delay_s=5, rx2_dr=0)
     rig.expect_reply(late)
-    rig.expect(uplink, FIRST, first="west")
+    for one in (before, uplink):
+        rig.expect(one, FIRST, first="west")
     rig.expect_answer(uplink, rx1_dr=2, rx_delay_s=3, rx2_dr=4)
     rig.expect_reply(uplink)
 

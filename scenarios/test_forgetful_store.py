@@ -429,7 +429,7 @@ async def test_an_answer_of_the_store_that_came_late_takes_no_downlink_counter_b
     rig.only("west")
     before = await always.send()
     rig.slow_store(milliseconds(150), "lns-a")
-    slow = await hear(rig, always, "west", after=milliseconds(50))
+    slow = await hear(rig, always, "west", after=milliseconds(100))
     await rig.restore_store("lns-a")
     await rig.queue_downlink(always, payload=b"on", port=8)
     await rig.wait(seconds(5))

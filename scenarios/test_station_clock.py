@@ -11,7 +11,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from scenarios.telling import hear
-from scenarios.words import FIRST, IN_RX2, TOO_LATE
+from scenarios.words import AGAIN, FIRST, IN_RX2, TOO_LATE
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -384,3 +384,19 @@ async def test_a_connection_that_was_replaced_has_no_say_in_the_clock(rig):
     after = await hear(rig, rig.alpha, "impostor", confirmed=True)
     for uplink in (before, after):
         rig.expect(uplink, FIRST, first="impostor")
+
+
+async def test_what_waits_outlives_a_station_that_goes_when_it_is_asked_for_its_clock(rig):
+    """With 256 frames under way nobody reads that it has gone: the question finds the wire cut."""
+    rig.only("west")
+    await says(rig, FIRST)
+    rig.west.break_clock()
+    rig.delay_upstream(seconds(9))
+    frame = await rig.craft(rig.charlie)
+    text = rig.told(frame, by="west")
+    await reports(rig, 0)
+    for _ in range(256):
+        await rig.say(text, by="west")
+    await rig.meanwhile(milliseconds(10), rig.west.cut)
+    await rig.wait(seconds(10))
+    rig.expect(frame, FIRST + AGAIN * 255, first="west", again="west")
