@@ -20,7 +20,8 @@ from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
-from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay
+from bench.rig.in_memory.consumer_effects import Lines, Relay
+from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire
 from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.inbox_twin import TwinInbox, make_older
 from bench.rig.in_memory.mistakes import far_from_utc, without_zone
