@@ -130,8 +130,8 @@ class MemoryConsumer(Consumer):
         if self.wire is not None:
             self.wire.cut()
         self._broker.disconnect(self.settings.name)
+        await self._stop()  # it may decide on something yet
         self._books.gone(self.settings.name)
-        await self._stop()
 
     async def crash(self, at: str) -> None:
         self._setup.case.fault("consumer", "crash", consumer=self.settings.name, at=at)
