@@ -204,8 +204,8 @@ class DiskOutbox:
             await upstream.publish(message)
         except UpstreamUnavailable as unavailable:
             self._waiting -= 1
-            said, is_away = str(unavailable), not upstream.connected
-            self._wrong(*refused(self._file, said, self.broker.path, is_away=is_away))
+            away = None if upstream.connected else self.broker.path
+            self._wrong(*refused(self._file, str(unavailable), self.upstream, away))
             raise
         finally:
             if now_us() - since_us > _DECIDED_US and not is_slow:
