@@ -449,6 +449,8 @@ class MqttBroker:
         login = client.login
         older = next((one for one, of in self._clients.items() if of == login.client), None)
         if older is not None:
+            if not older.is_gone:
+                self.wrong(f"{login.client}: expected one connection at a time, observed two")
             self.left(older)
         kept = self._sessions.pop(login.client, None)
         is_known = kept is not None and not login.begins_anew

@@ -80,13 +80,15 @@ class ConsumerWire:
 
     @asynccontextmanager
     async def open(self, delivered: Callable[[Delivery], None]) -> AsyncIterator[None]:
-        """Be subscribed, as a consumer is as long as it runs."""
+        """Be subscribed, as a consumer is as long as it runs; for the first time at once."""
         self._broker.listen()
+        broker = self._broker
+        is_patient = broker.connections > 0 or broker.subscription_refusals > 0
         subscription = self._subscription = HeldSubscription(
-            Broker(str(self._broker.path), 1), self._topics, self._client_id,
+            Broker(str(broker.path), 1), self._topics, self._client_id,
             lambda delivery: delivered(self._hold(delivery)),
-            patient=True, patience=Patience(in_flight_max=1), chance=self._chance, retained=TOPIC,
-            on_retained=self._hear,
+            patient=is_patient, patience=Patience(in_flight_max=1), chance=self._chance,
+            retained=TOPIC, on_retained=self._hear,
         )  # fmt: skip
         async with subscription:
             yield
