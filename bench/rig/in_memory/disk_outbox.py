@@ -95,7 +95,7 @@ class DiskOutbox:
         self._file = self._folder / "outbox"
         self._took = took
         self._clock_us = utc_us
-        self._stepped_us = self._starts = self._waiting = 0
+        self._stepped_us = self._latest_us = self._starts = self._waiting = 0
         # Of what waits, by its id: since when, and since when here.
         self._since: dict[str, tuple[datetime, int]] = {}
         self._topics: dict[str, str] = {}
@@ -130,7 +130,7 @@ class DiskOutbox:
         if self._file.exists():  # what it had acknowledged may not be removed yet
             self._waiting = state_of(self._file).waiting
             if self._full is None and self.breaks_after is None:
-                age(self._file, version=self._starts % 3)
+                self._wrong(*age(self._file, version=(self._starts + 1) % 3))
         chance = stream(self._setup.seed, self.lns, "broker", str(self._starts))
         name = None if self._client_id == self.lns else self._client_id
         section = UpstreamSection.model_validate({"url": _URL, "client_id": name, **self.upstream})
@@ -258,6 +258,7 @@ class DiskOutbox:
 
     def step_wall_clock(self, us: int) -> None:
         """Set the server's wall clock forward or back: what it has said was by another one."""
+        self._latest_us = max(self._latest_us, self._utc_us())
         self._stepped_us += us
         self._oldest = None
 
@@ -478,24 +479,27 @@ class DiskOutbox:
         self._wrong(*[] if self._is_unread else listed(self._file, list(self._since)))
 
     def _look_at_age(self, message_id: str, since: datetime | None) -> None:
-        """What is put aside has waited for longer than it may, by a clock that nobody has set.
+        """What is put aside has waited for longer than it may, by its server's clock at some time.
 
-        And not for much longer, unless something has kept its server from that.
+        And not for much longer, unless something has kept its server from that, or set its clock.
         """
-        if since is None or self._stepped_us:
+        if since is None:
             return
         retry_us, waited_us = self._retry_us, self._waited_us(since)
         _, refused_us = self._refused.get(self._topics[message_id], (0, 0))
         free_us = max(self._opened_us, self._freed_us, self.broker.lost_us, refused_us)
         is_late = min(waited_us - retry_us, now_us() - free_us) > _PUT_ASIDE_US
-        if waited_us <= retry_us or (is_late and not is_disk_slow()):
+        if waited_us <= retry_us or (is_late and not self._stepped_us and not is_disk_slow()):
             self._wrong(
                 f"{message_id}: expected put aside after {retry_us} us, or {_PUT_ASIDE_US} more,"
                 f" observed {waited_us}"
             )
 
     def _waited_us(self, since: datetime) -> int:
-        return self._utc_us() - (since - _EPOCH) // timedelta(milliseconds=1) * 1_000
+        return (
+            max(self._latest_us, self._utc_us())
+            - (since - _EPOCH) // timedelta(milliseconds=1) * 1_000
+        )
 
     @property
     def _retry_us(self) -> int:
@@ -533,7 +537,8 @@ class DiskOutbox:
         What was put aside is as old as its release.
         """
         message_id = str(body["messageId"])
-        since = self._released.get(message_id) or _time(body["receivedAt"])
+        since = self._released.get(message_id)
+        since = since or datetime.fromisoformat(str(body["receivedAt"]))
         if message_id not in self._known and self._oldest is not None and since < self._oldest:
             self._wrong(
                 f"{message_id} waited since {since}, and all of before {self._oldest} was"
@@ -548,7 +553,7 @@ class DiskOutbox:
         said = topic, body.get("lns"), body.get("retryMaxS")
         if said != due:
             self._wrong(f"statement: expected {_all(due)}, observed {_all(said)}")
-        at = _time(body.get("minMsgTime"))
+        at = datetime.fromisoformat(str(body.get("minMsgTime")))
         now = _EPOCH + timedelta(microseconds=self._utc_us())
         if at > now or (self._oldest is not None and at < self._oldest):
             self._wrong(f"min_msg_time: {at} at {now}, after {self._oldest}")
@@ -586,10 +591,6 @@ class DiskOutbox:
     def _wrong(self, *texts: str) -> None:
         for text in texts:
             self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))
-
-
-def _time(text: object) -> datetime:
-    return datetime.fromisoformat(str(text))
 
 
 def _told(facts: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ from sqlite3 import Connection, OperationalError, connect
 from msgspec.structs import astuple
 
 from lns.delivery.outbox import Outbox, state_of
+from lns.delivery.publisher import UpstreamUnavailable
 
 _LATER_TABLES, _LATER_COLUMNS = ("parked",), ("remove_duplicates_key", "since_us")
 """What the first outboxes did not have."""
@@ -96,10 +97,11 @@ def spare(file: Path) -> Iterator[str]:
         yield f"in the end: expected most of {pages} pages in use, observed {free} free"
 
 
-def age(file: Path, version: int) -> None:
+def age(file: Path, version: int) -> Iterator[str]:
     """Write an outbox as one of an earlier version would have it: 0 knew neither keys nor `parked`.
 
-    Where something was put aside, or told of a device itself, there was no such version.
+    Where something was put aside, or told of a device itself, there was no such version. Nobody
+    reads it before its server has brought it up to date.
     """
     with closing(connect(file, isolation_level=None)) as db:
         [new] = db.execute(
@@ -118,6 +120,12 @@ def age(file: Path, version: int) -> None:
                 " CAST(json_remove(CAST(body AS TEXT), '$.removeDuplicatesKey') AS BLOB)"
             )
         db.execute(f"PRAGMA user_version = {version}")
+    try:
+        seen = str(state_of(file))
+    except UpstreamUnavailable as refusal:
+        seen = str(refusal)
+    if "is of an earlier version" not in seen:
+        yield f"an outbox of version {version}: expected refused as such, observed {seen}"
 
 
 def is_held(db: Connection) -> bool:

@@ -14,6 +14,7 @@ from lns.delivery.detectors import (
     Detectors,
     Judge,
     MessageIdWindow,
+    MinMsgTime,
     RemoveDuplicatesKeys,
     SequenceTracker,
     duration,
@@ -60,6 +61,10 @@ _BROKERS = {
     "mqtt://a": "mqtt://a:1883", "mqtt://a:1/": "mqtt://a:1", "mqtt://u:p@A:65535": "mqtt://a:65535",
     "mqtt://[::1]": "mqtt://[::1]:1883", "mqtt://u@[1:2:3:4:5:6:7:8]:2": "mqtt://[1:2:3:4:5:6:7:8]:2",
 }  # fmt: skip
+_OLDEST: Mapping[int | None, tuple[int | None, ...]] = {
+    None: (None, 9_000_000, 9_000_000), 7: (7, 7, 9_000_000),
+    10_000_000: (10_000_000, 9_000_000, 9_000_000),
+}  # fmt: skip
 _WINDOW_US = 600_000_000
 _ACCEPTED: Mapping[Judge, tuple[list[int], int]] = {
     MessageIdWindow(20_000_000): ([1, 2, 5, 3, 5, 6], 0),
@@ -93,6 +98,7 @@ def _broken() -> Iterator[str]:
     yield from _wrong(lambda url: str(broker(url)), _BROKERS, _NO_BROKERS)
     yield from _wrong(_accepted, _ACCEPTED, ())
     yield from _wrong(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
+    yield from _wrong(_oldest_us, _OLDEST, ())
     yield from _wrong(_is_stream, {"-": True, "/dev/null": True, "/": False}, ())
 
 
@@ -115,6 +121,16 @@ def _window_us(stored_us: int) -> int | None:
     created = {"created": 1, "window_us": stored_us} if stored_us >= 0 else {}
     window = Detectors(MessageIdWindow(_WINDOW_US)).with_window_of(created).window
     return None if window is None else window.window_us
+
+
+def _oldest_us(known_us: int | None) -> tuple[int | None, ...]:
+    """What a consumer goes by that has kept this: at first, with what is said, a round later."""
+    said = MinMsgTime(known_us, lambda topic, retry_us: None)
+    seen = [said.oldest_us]
+    said.hear("up", b"9")
+    seen.append(said.oldest_us)
+    said.next_round()
+    return *seen, said.oldest_us
 
 
 def _is_stream(where: str) -> bool:

@@ -38,6 +38,7 @@ from bench.inspection.redis_use import (
     Key,
     Words,
     counters_left,
+    expiries,
     in_the_end,
     is_confirmation,
     is_refusal,
@@ -374,6 +375,7 @@ class RealRedis:
 
     def _look_at(self, words: Words, before: Held, reply: Any) -> None:
         """What a request has left."""
+        self.tell_wrong(expiries(words, self._retention_us // 1_000))
         if is_confirmation(words):
             self.tell_wrong(released(words, before, self._held(words)))
         if is_reservation(words):
