@@ -537,8 +537,7 @@ class DiskOutbox:
         What was put aside is as old as its release.
         """
         message_id = str(body["messageId"])
-        since = self._released.get(message_id)
-        since = since or datetime.fromisoformat(str(body["receivedAt"]))
+        since = datetime.fromisoformat(str(self._released.get(message_id, body["receivedAt"])))
         if message_id not in self._known and self._oldest is not None and since < self._oldest:
             self._wrong(
                 f"{message_id} waited since {since}, and all of before {self._oldest} was"
