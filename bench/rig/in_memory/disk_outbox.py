@@ -2,16 +2,13 @@
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from shutil import rmtree
 from sqlite3 import Connection, connect
-from tempfile import mkdtemp
 
 from paho.mqtt import client as paho
 
@@ -19,7 +16,17 @@ from bench.chance import stream
 from bench.clock import awaited_in, is_disk_slow
 from bench.host.lns_process import alive
 from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.in_memory.outbox_file import age, is_held, listed, parts, refused, seize, spare
+from bench.rig.in_memory.outbox_file import (
+    age,
+    is_held,
+    listed,
+    new_folder,
+    parts,
+    refused,
+    seize,
+    spare,
+)
+from bench.rig.in_memory.refused_files import ill_refused
 from bench.verdict.owner import Found
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
@@ -37,7 +44,6 @@ _NAMED = "messageId", "removeDuplicatesKey", "partitionKey", "sequenceNumber"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _USER, _PASSWORD = "network server", "a:b/c%41"
 _URL = "mqtt://network%20server:a%3Ab%2Fc%2541@broker"
-_IN_MEMORY = Path("/dev/shm")
 _TELL_US = 10_000_000
 _KEEP_ALIVE_S, _PACKET_BYTES_MAX = 30, 65_536
 _WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
@@ -48,12 +54,6 @@ _REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a secon
 RETRY_S = 86_400
 Body = dict[str, object]
 Took = Callable[[str, Body, Mapping[str, str]], None]
-
-
-def new_folder(what: str) -> Path:
-    """A folder for files of a case, in the memory of this host where it has some to write to."""
-    memory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
-    return Path(mkdtemp(prefix=f"lorabench-{what}-", dir=memory))
 
 
 def _now_s() -> float:
@@ -99,10 +99,9 @@ class DiskOutbox:
         # Of what waits, by its id: since when, and since when here.
         self._since: dict[str, tuple[datetime, int]] = {}
         self._topics: dict[str, str] = {}
-        self._sent: set[str] = set()  # topics of which a message is on its way
+        self._sent, self._troubled = set[str](), set[str]()  # topics: on its way, was refused
         self._answered_us: dict[str, int] = {}
         self._put_aside: dict[str, int] = {}
-        self._troubled: set[str] = set()
         self._freed_us = self._opened_us = 0
         self._client: Client | None = None
         self._came_us = 0
@@ -118,6 +117,7 @@ class DiskOutbox:
         self._connections = 0
         self._newest: dict[str, int] = {}
         self._full: Connection | None = None
+        self._wrong(*ill_refused())
         self._upstream: MqttUpstream | None = None
         self._running: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[None] | None = None

@@ -22,9 +22,9 @@ from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_effects import Lines, Relay
 from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire
-from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.inbox_twin import TwinInbox, make_older
 from bench.rig.in_memory.mistakes import far_from_utc, without_zone
+from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of

@@ -1,23 +1,32 @@
 """What stands in the file of an outbox, does whoever reads it get that, and does any file last?"""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import product
 from pathlib import Path
 from sqlite3 import Connection, OperationalError, connect
+from tempfile import mkdtemp
 
 from msgspec.structs import astuple
 
 from lns.delivery.outbox import Outbox, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 
+_IN_MEMORY = Path("/dev/shm")
 _LATER_TABLES, _LATER_COLUMNS = ("parked",), ("remove_duplicates_key", "since_us")
 """What the first outboxes did not have."""
 _SPARE_PAGES = 256  # freed, and kept for what comes next
 _FEW = 4
 _KEPT = {"synchronous": 2, "journal_mode": "wal", "journal_size_limit": 4 << 20, "busy_timeout": 0}
 """What was written outlives a cut of the power, and nobody waits for another (SQLite: PRAGMA)."""
+
+
+def new_folder(what: str) -> Path:
+    """A folder for files of a case, in the memory of this host where it has some to write to."""
+    memory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
+    return Path(mkdtemp(prefix=f"lorabench-{what}-", dir=memory))
 
 
 def seize(file: Path) -> Connection:

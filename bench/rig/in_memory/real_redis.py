@@ -50,8 +50,8 @@ from bench.inspection.redis_use import (
     released,
     reserved,
 )
-from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
+from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
 from lns.config import Config, ConfigError, LnsFile
