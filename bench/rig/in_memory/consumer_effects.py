@@ -31,7 +31,7 @@ from lns.delivery.effect import (
 )
 from lns.delivery.inbox import Accepted, Event
 from lns.delivery.mqtt_sender import MqttSender
-from lns.delivery.mqtt_session import Broker
+from lns.delivery.mqtt_session import Broker, BrokerLost, post
 from lns.store.inbox_store import SqliteInboxStore, Transaction
 
 _TOGETHER_MAX = 500  # share a transaction of a store of one consumer
@@ -176,7 +176,7 @@ class Lines:
             self._found(f"{self._name}: effects {when}: expected {due} octets, observed {octets}")
 
 
-_PREFIX = "once/more"
+_PREFIX, _ALONE = "once/more", "alone"
 _REMOVED_US = 100_000
 Said = tuple[Published, dict[str, object]]
 
@@ -206,6 +206,7 @@ class Relay:
         self._brought: defaultdict[tuple[str, str], deque[bytes]] = defaultdict(deque)
         self._owed: defaultdict[str, deque[Said]] = defaultdict(deque)
         self._taken_us: dict[Published, int] = {}
+        self._posted: list[bytes] = []
         self.start = self._broker.listen
         self.start()
 
@@ -254,9 +255,14 @@ class Relay:
         """The broker is away, until `start`."""
         self._broker.stop()
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """The case is over, and the consumer has ended."""
+        self.start()
+        await self._look_at_post("")
+        self._broker.refusals_on[_ALONE] = 1
+        await self._look_at_post(f"refuses a message on {_ALONE}: Not authorized")
         self._broker.go()
+        await self._look_at_post("cannot be reached: No such file or directory")
         count = -1  # there is no such table
         with closing(connect(self._file)) as db, suppress(OperationalError):
             [count] = db.execute("SELECT count(*) FROM inbox_republished").fetchone()
@@ -265,11 +271,24 @@ class Relay:
         if count >= 0 and self._effect.waiting != count:
             self._wrong(f"{count} messages that wait in the end", self._effect.waiting)
 
+    async def _look_at_post(self, due: str) -> None:
+        """Whoever publishes one message alone knows whether the broker has it."""
+        said = ""
+        self._posted.clear()
+        try:
+            await post(Broker(str(self._broker.path), 1), _ALONE, b"{}")
+        except BrokerLost as lost:
+            said = str(lost)
+        if (said, self._posted) != (due, [b"{}"] * (not due)):
+            self._wrong(f"{due or 'taken'} when it is posted", f"{said or 'taken'}: {self._posted}")
+
     @property
     def _owing(self) -> int:
         return sum(map(len, self._owed.values()))
 
     def _take(self, message: Published) -> None:
+        if message.topic == _ALONE:
+            return self._posted.append(message.payload)
         owed = self._owed[message.topic]
         if owed and owed[0][0] == message:
             _, fields = owed.popleft()

@@ -205,7 +205,7 @@ class MemoryConsumer(Consumer):
             await self._stop()
             self.wire.end(now_us() - began_us)
         if self.relay is not None:
-            self.relay.end()
+            await self.relay.end()
         if self._lines is not None:
             self._lines.look_at_the_end()
         if self._folder is not None:
