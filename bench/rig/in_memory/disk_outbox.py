@@ -26,6 +26,7 @@ from bench.rig.in_memory.outbox_file import (
     seize,
     spare,
 )
+from bench.rig.in_memory.promises import broken_turns
 from bench.rig.in_memory.refused_files import ill_refused
 from bench.verdict.owner import Found
 from bench.virtual.mqtt_broker import Client, MqttBroker
@@ -44,12 +45,11 @@ _NAMED = "messageId", "removeDuplicatesKey", "partitionKey", "sequenceNumber"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _USER, _PASSWORD = "network server", "a:b/c%41"
 _URL = "mqtt://network%20server:a%3Ab%2Fc%2541@broker"
-_TELL_US = 10_000_000
 _KEEP_ALIVE_S, _PACKET_BYTES_MAX = 30, 65_536
 _WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
 _SENT_WITHIN_US, _DRAIN_US = 100_000, 1_000_000
 _WAITS_MIN = 3  # by chance they are hardly alike
-_DECIDED_US, _PUT_ASIDE_US = 9_000_000, 2_100_000
+_TELL_US, _DECIDED_US, _PUT_ASIDE_US = 10_000_000, 9_000_000, 2_100_000
 _REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a second
 RETRY_S = 86_400
 Body = dict[str, object]
@@ -117,7 +117,7 @@ class DiskOutbox:
         self._connections = 0
         self._newest: dict[str, int] = {}
         self._full: Connection | None = None
-        self._wrong(*ill_refused())
+        self._wrong(*ill_refused(), *broken_turns())
         self._upstream: MqttUpstream | None = None
         self._running: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[None] | None = None

@@ -1,14 +1,17 @@
-"""Does whoever uses the parts of a consumer without its inbox get what they promise?
+"""Does whoever uses a part of a consumer, or of an outbox, alone get what it promises?
 
 How topic filters, times and brokers are spelled is written down by hand, from MQTT 5.0 (4.7),
 ISO 8601 and RFC 3986.
 """
 
+import asyncio
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar
 
+from bench.chance import stream
 from lns.delivery import Incoming
 from lns.delivery.detectors import (
     Detectors,
@@ -20,10 +23,19 @@ from lns.delivery.detectors import (
     duration,
     time_us,
 )
-from lns.delivery.effect import EffectUnavailable, JsonLinesStream, json_lines
+from lns.delivery.effect import EffectUnavailable, JsonLinesStream, effect_of, json_lines
+from lns.delivery.inbox import Decisions, Tries, figures
+from lns.delivery.incoming import Offered
 from lns.delivery.mqtt_session import broker
+from lns.delivery.outbox import Entry, Turns
 from lns.delivery.subscription import expect_topic_filter
-from lns.store.inbox_store import MemoryEntries
+from lns.store.inbox_store import (
+    MemoryEntries,
+    MemoryInboxStore,
+    Transaction,
+    TransactionLost,
+    at_once,
+)
 
 T = TypeVar("T")
 
@@ -66,6 +78,14 @@ _OLDEST: Mapping[int | None, tuple[int | None, ...]] = {
     10_000_000: (10_000_000, 9_000_000, 9_000_000),
 }  # fmt: skip
 _WINDOW_US = 600_000_000
+_TOPICS = "a", "b", "c"
+_UNREAD = "Unread"
+_DONE: Mapping[str, object] = {
+    "returns": ([_UNREAD, "Accepted"], 1, 0), "is awaited": ([_UNREAD, "Accepted"], 1, 0),
+    "fails": ([_UNREAD, "failed"], 0, 1), "writes": ([_UNREAD, "failed"], 0, 1),
+    "has no room": ([_UNREAD, "waits"], 0, 0), "waits": "EffectMustNotWait",
+    "loses all": "TransactionLost",
+}  # fmt: skip
 _ACCEPTED: Mapping[Judge, tuple[list[int], int]] = {
     MessageIdWindow(20_000_000): ([1, 2, 5, 3, 5, 6], 0),
     MessageIdWindow(20_000_001): ([1, 2, 5, 3, 6], 0),
@@ -99,6 +119,7 @@ def _broken() -> Iterator[str]:
     yield from _wrong(_accepted, _ACCEPTED, ())
     yield from _wrong(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
     yield from _wrong(_oldest_us, _OLDEST, ())
+    yield from _wrong(_done, _DONE, ())
     yield from _wrong(_is_stream, {"-": True, "/dev/null": True, "/": False}, ())
 
 
@@ -140,6 +161,105 @@ def _is_stream(where: str) -> bool:
         return False
     lines.close()
     return isinstance(lines, JsonLinesStream)
+
+
+def _done(how: str) -> object:
+    """What becomes of a message behind one that cannot be read, whose effect is a function."""
+    store, effect = MemoryInboxStore(), effect_of(lambda message, tx: _have(how, tx))
+    decisions = Decisions(Detectors(), effect, Tries())
+    offered = Incoming.of("up", b"?", {}, 1), Incoming(channel="other", message_id="a")
+    batch = [Offered(number, message, lambda: None) for number, message in enumerate(offered)]
+    decided = store.transact([], lambda tx: decisions.decide(tx, batch, 0))
+    try:
+        words = [
+            type(one.event).__name__ if one.event else "failed" if one.failed else "waits"
+            for one in at_once(decided)
+        ]
+    except Exception as error:
+        return type(error).__name__
+    seen = figures(at_once(store.summary()))
+    return words, seen.accepted, seen.tries_failed
+
+
+def _have(how: str, tx: Transaction) -> Awaitable[None] | None:
+    match how:
+        case "is awaited":
+            return MemoryInboxStore().close()  # which waits for nothing
+        case "waits":
+            return asyncio.sleep(0)
+        case "fails":
+            raise KeyError(how)
+        case "writes":
+            tx.execute("SELECT 1")
+        case "has no room":
+            raise EffectUnavailable(how)
+        case "loses all":
+            raise TransactionLost(how)
+    return None
+
+
+@cache
+def broken_turns() -> tuple[str, ...]:
+    """What is said of messages that are to be sent, and not so; whatever is drawn to be done."""
+    dice, account, turns = stream(7, "turns"), _Account(), Turns()
+    acts: tuple[str, ...] = ("come", "come", "take", "take", "end", "end", "lose", "leave out")
+    for position in range(1, 500):
+        topic = dice.choice(_TOPICS)
+        due, seen = account.do(dice.choice(acts), Entry(position, topic, "", "", 0, b"", ""), turns)
+        due = due, *account.told()
+        seen = seen, turns.ahead, turns.earliest(), [one in turns for one in _TOPICS]
+        if seen != due:
+            return (f"what is to be sent: expected {due}, observed {seen}",)
+    return ()
+
+
+@dataclass(slots=True)
+class _Account:
+    """What waits in order, what is on its way by its topic, and which topics are refused."""
+
+    waits: list[Entry] = field(default_factory=list)
+    taken: dict[str, Entry] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def do(self, act: str, entry: Entry, turns: Turns) -> tuple[object, object]:
+        """Do something to both; what is due to come of it, and what has."""
+        topic = entry.topic
+        match act:
+            case "come":
+                self.waits.append(entry)
+                turns.add([entry])
+            case "take":
+                busy = *self.taken, *self.refused
+                due = next((one for one in self.waits if one.topic not in busy), None)
+                if due is not None:
+                    self.waits.remove(due)
+                    self.taken[due.topic] = due
+                return due, turns.take()
+            case "end" if topic in self.refused:
+                self.refused.remove(topic)
+                turns.try_again(topic)
+            case "end" if topic in self.taken and entry.position % 2:
+                turns.let_go(self.taken.pop(topic).topic)
+            case "end" if topic in self.taken:
+                self.refused.append(topic)
+                turns.refuse(self._give_back(topic))
+            case "lose":
+                turns.put_back([self._give_back(topic) for topic in list(self.taken)])
+            case "leave out":
+                gone = [one.position for one in self.waits if one.position % 3 == 0]
+                self.waits = [one for one in self.waits if one.position not in gone]
+                turns.leave_out(gone)
+        return None, None
+
+    def told(self) -> tuple[object, ...]:
+        """How many may be sent, the first of all, and of which topics there are any."""
+        ahead = sum(one.topic not in self.refused for one in self.waits)
+        topics = {*self.taken, *(one.topic for one in self.waits)}
+        return ahead, self.waits[:1], [topic in topics for topic in _TOPICS]
+
+    def _give_back(self, topic: str) -> Entry:
+        self.waits = sorted([*self.waits, self.taken[topic]], key=lambda one: one.position)
+        return self.taken.pop(topic)
 
 
 def _wrong(
