@@ -76,3 +76,19 @@ async def test_what_waits_to_be_published_once_more_is_counted_rightly(rig):
         await rig.wait(seconds(60))
     for message in messages:
         rig.expect_effects(message)
+
+
+@pytest.mark.fault("consumer", "disk full")
+async def test_what_was_published_once_more_leaves_the_file_when_that_can_be_written(rig):
+    """The broker has it, and it is not sent again; nor is what comes meanwhile."""
+    rig.keep_on_disk()
+    rig.consumer(republishes=MUCH)
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.break_writes(2, after=1)
+    messages += [await rig.inject(rig.alpha, number=2)]
+    await rig.wait(milliseconds(500))
+    messages += [await rig.inject(rig.alpha, number=3)]
+    await rig.wait(seconds(5))
+    for message in messages:
+        rig.expect_effects(message)

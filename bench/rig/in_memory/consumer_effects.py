@@ -177,6 +177,7 @@ class Lines:
 
 
 _PREFIX, _ALONE = "once/more", "alone"
+_NO_PREFIXES = "", "/", "/a", "a/", "+", "a/#", "a\0"
 _REMOVED_US = 100_000
 Said = tuple[Published, dict[str, object]]
 
@@ -213,6 +214,10 @@ class Relay:
     def effect(self, store: SqliteInboxStore) -> Republishing:
         """What a consumer that starts has its messages done by."""
         self._file = store.path
+        for prefix in _NO_PREFIXES:
+            with suppress(ValueError):
+                Republishing(store, prefix)
+                self._wrong(f"no prefix, {prefix!r}", "one")
         try:
             self._effect = Republishing(store, _PREFIX, messages_max=self._room)
         except ValueError as error:
