@@ -7,9 +7,8 @@ ISO 8601 and RFC 3986.
 import asyncio
 import io
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from bench.chance import stream
 from lns.delivery import Incoming
@@ -73,19 +72,21 @@ _BROKERS = {
     "mqtt://a": "mqtt://a:1883", "mqtt://a:1/": "mqtt://a:1", "mqtt://u:p@A:65535": "mqtt://a:65535",
     "mqtt://[::1]": "mqtt://[::1]:1883", "mqtt://u@[1:2:3:4:5:6:7:8]:2": "mqtt://[1:2:3:4:5:6:7:8]:2",
 }  # fmt: skip
-_OLDEST: Mapping[int | None, tuple[int | None, ...]] = {
-    None: (None, 9_000_000, 9_000_000), 7: (7, 7, 9_000_000),
-    10_000_000: (10_000_000, 9_000_000, 9_000_000),
-}  # fmt: skip
+_OLDEST = {None: (None, 9_000_000), 7: (7, 7), 10_000_000: (10_000_000, 9_000_000)}
 _WINDOW_US = 600_000_000
 _TOPICS = "a", "b", "c"
+_ACTS = "come", "come", "take", "take", "end", "end", "lose", "leave out"
 _UNREAD = "Unread"
-_DONE: Mapping[str, object] = {
-    "returns": ([_UNREAD, "Accepted"], 1, 0), "is awaited": ([_UNREAD, "Accepted"], 1, 0),
-    "fails": ([_UNREAD, "failed"], 0, 1), "writes": ([_UNREAD, "failed"], 0, 1),
-    "has no room": ([_UNREAD, "waits"], 0, 0), "waits": "EffectMustNotWait",
-    "loses all": "TransactionLost",
-}  # fmt: skip
+_EFFECTS: Mapping[str, tuple[Callable[[Transaction], Awaitable[None] | None], object]] = {
+    "returns": (lambda tx: None, ([_UNREAD, "Accepted"], 1, 0)),
+    "is awaited": (lambda tx: MemoryInboxStore().close(), ([_UNREAD, "Accepted"], 1, 0)),
+    "waits": (lambda tx: asyncio.sleep(0), "EffectMustNotWait"),
+    "fails": (lambda tx: _raised(KeyError()), ([_UNREAD, "failed"], 0, 1)),
+    "writes": (lambda tx: _raised(TypeError(tx.execute("SELECT"))), ([_UNREAD, "failed"], 0, 1)),
+    "has no room": (lambda tx: _raised(EffectUnavailable()), ([_UNREAD, "waits"], 0, 0)),
+    "loses all": (lambda tx: _raised(TransactionLost()), "TransactionLost"),
+}
+"""What an effect does that is a function, and what becomes of two messages then."""
 _ACCEPTED: Mapping[Judge, tuple[list[int], int]] = {
     MessageIdWindow(20_000_000): ([1, 2, 5, 3, 5, 6], 0),
     MessageIdWindow(20_000_001): ([1, 2, 5, 3, 6], 0),
@@ -119,7 +120,7 @@ def _broken() -> Iterator[str]:
     yield from _wrong(_accepted, _ACCEPTED, ())
     yield from _wrong(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
     yield from _wrong(_oldest_us, _OLDEST, ())
-    yield from _wrong(_done, _DONE, ())
+    yield from _wrong(_done, {how: due for how, (_, due) in _EFFECTS.items()}, ())
     yield from _wrong(_is_stream, {"-": True, "/dev/null": True, "/": False}, ())
 
 
@@ -145,13 +146,11 @@ def _window_us(stored_us: int) -> int | None:
 
 
 def _oldest_us(known_us: int | None) -> tuple[int | None, ...]:
-    """What a consumer goes by that has kept this: at first, with what is said, a round later."""
+    """What a consumer goes by that has kept this: at first, and with what is said."""
     said = MinMsgTime(known_us, lambda topic, retry_us: None)
-    seen = [said.oldest_us]
+    before = said.oldest_us
     said.hear("up", b"9")
-    seen.append(said.oldest_us)
-    said.next_round()
-    return *seen, said.oldest_us
+    return before, said.oldest_us
 
 
 def _is_stream(where: str) -> bool:
@@ -165,7 +164,7 @@ def _is_stream(where: str) -> bool:
 
 def _done(how: str) -> object:
     """What becomes of a message behind one that cannot be read, whose effect is a function."""
-    store, effect = MemoryInboxStore(), effect_of(lambda message, tx: _have(how, tx))
+    store, effect = MemoryInboxStore(), effect_of(lambda message, tx: _EFFECTS[how][0](tx))
     decisions = Decisions(Detectors(), effect, Tries())
     offered = Incoming.of("up", b"?", {}, 1), Incoming(channel="other", message_id="a")
     batch = [Offered(number, message, lambda: None) for number, message in enumerate(offered)]
@@ -181,85 +180,49 @@ def _done(how: str) -> object:
     return words, seen.accepted, seen.tries_failed
 
 
-def _have(how: str, tx: Transaction) -> Awaitable[None] | None:
-    match how:
-        case "is awaited":
-            return MemoryInboxStore().close()  # which waits for nothing
-        case "waits":
-            return asyncio.sleep(0)
-        case "fails":
-            raise KeyError(how)
-        case "writes":
-            tx.execute("SELECT 1")
-        case "has no room":
-            raise EffectUnavailable(how)
-        case "loses all":
-            raise TransactionLost(how)
-    return None
+def _raised(error: Exception) -> NoReturn:
+    raise error
 
 
 @cache
 def broken_turns() -> tuple[str, ...]:
     """What is said of messages that are to be sent, and not so; whatever is drawn to be done."""
-    dice, account, turns = stream(7, "turns"), _Account(), Turns()
-    acts: tuple[str, ...] = ("come", "come", "take", "take", "end", "end", "lose", "leave out")
+    dice, turns = stream(7, "turns"), Turns()
+    waits, taken, refused = list[Entry](), dict[str, Entry](), list[str]()
     for position in range(1, 500):
-        topic = dice.choice(_TOPICS)
-        due, seen = account.do(dice.choice(acts), Entry(position, topic, "", "", 0, b"", ""), turns)
-        due = due, *account.told()
-        seen = seen, turns.ahead, turns.earliest(), [one in turns for one in _TOPICS]
-        if seen != due:
-            return (f"what is to be sent: expected {due}, observed {seen}",)
-    return ()
-
-
-@dataclass(slots=True)
-class _Account:
-    """What waits in order, what is on its way by its topic, and which topics are refused."""
-
-    waits: list[Entry] = field(default_factory=list)
-    taken: dict[str, Entry] = field(default_factory=dict)
-    refused: list[str] = field(default_factory=list)
-
-    def do(self, act: str, entry: Entry, turns: Turns) -> tuple[object, object]:
-        """Do something to both; what is due to come of it, and what has."""
-        topic = entry.topic
-        match act:
+        topic, due, seen = dice.choice(_TOPICS), None, None
+        match dice.choice(_ACTS):
             case "come":
-                self.waits.append(entry)
-                turns.add([entry])
+                waits.append(Entry(position, topic, "", "", 0, b"", ""))
+                turns.add(waits[-1:])
             case "take":
-                busy = *self.taken, *self.refused
-                due = next((one for one in self.waits if one.topic not in busy), None)
-                if due is not None:
-                    self.waits.remove(due)
-                    self.taken[due.topic] = due
-                return due, turns.take()
-            case "end" if topic in self.refused:
-                self.refused.remove(topic)
+                due = next((e for e in waits if e.topic not in taken.keys() | {*refused}), None)
+                seen = turns.take()
+                waits = [entry for entry in waits if entry is not due]
+                taken |= {due.topic: due} if due else {}
+            case "end" if topic in refused:
+                refused.remove(topic)
                 turns.try_again(topic)
-            case "end" if topic in self.taken and entry.position % 2:
-                turns.let_go(self.taken.pop(topic).topic)
-            case "end" if topic in self.taken:
-                self.refused.append(topic)
-                turns.refuse(self._give_back(topic))
+            case "end" if topic in taken and position % 2:
+                turns.let_go(taken.pop(topic).topic)
+            case "end" if topic in taken:
+                refused.append(topic)
+                turns.refuse(taken[topic])
+                waits.append(taken.pop(topic))
             case "lose":
-                turns.put_back([self._give_back(topic) for topic in list(self.taken)])
+                turns.put_back(taken.values())
+                waits += taken.values()
+                taken.clear()
             case "leave out":
-                gone = [one.position for one in self.waits if one.position % 3 == 0]
-                self.waits = [one for one in self.waits if one.position not in gone]
-                turns.leave_out(gone)
-        return None, None
-
-    def told(self) -> tuple[object, ...]:
-        """How many may be sent, the first of all, and of which topics there are any."""
-        ahead = sum(one.topic not in self.refused for one in self.waits)
-        topics = {*self.taken, *(one.topic for one in self.waits)}
-        return ahead, self.waits[:1], [topic in topics for topic in _TOPICS]
-
-    def _give_back(self, topic: str) -> Entry:
-        self.waits = sorted([*self.waits, self.taken[topic]], key=lambda one: one.position)
-        return self.taken.pop(topic)
+                turns.leave_out(range(0, position, 3))
+                waits = [entry for entry in waits if entry.position % 3]
+        waits.sort(key=lambda entry: entry.position)
+        told = [turns.ahead, turns.earliest(), *(one in turns for one in _TOPICS)]
+        is_so = sum(e.topic not in refused for e in waits), waits[:1]
+        topics = {*taken, *(entry.topic for entry in waits)}
+        if [seen, *told] != [due, *is_so, *(one in topics for one in _TOPICS)]:
+            return (f"what is to be sent: expected {[due, *is_so]}, observed {[seen, *told]}",)
+    return ()
 
 
 def _wrong(

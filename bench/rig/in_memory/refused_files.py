@@ -1,7 +1,4 @@
-"""Is a file refused as what it is: in use, no file, somebody else's, too new, unreadable?
-
-And is it taken, by its owner, when nothing of that is so any more?
-"""
+"""Is a file refused as what it is: in use, no file, somebody else's, too new, unreadable?"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -18,14 +15,12 @@ from lns.delivery.publisher import UpstreamUnavailable
 from lns.store.inbox_store import SqliteInboxStore, at_once
 from lns.store.sqlite import SqliteStore
 
-Owner = Outbox | SqliteStore | SqliteInboxStore
 Opened = Callable[[Path], object]
-_KINDS: Mapping[str, tuple[Callable[[Path], Owner], Opened | None]] = {
+_KINDS: Mapping[str, tuple[Opened, ...]] = {
     "the outbox of a network server": (Outbox, state_of),
-    "the sessions of a network server": (SqliteStore, None),
+    "the sessions of a network server": (SqliteStore,),
     "the inbox of an application": (SqliteInboxStore, figures_in),
 }
-_NO_SESSIONS = "REPLACE INTO device VALUES ('70B3D57ED0000001', '[7]')"
 
 
 @cache
@@ -39,7 +34,7 @@ def ill_refused() -> tuple[str, ...]:
 
 
 def _ill_refused(file: Path, kind: str) -> Iterator[str]:
-    own, look = _KINDS[kind]
+    own, *looks = _KINDS[kind]
     owner = own(file)
     yield from _wrong(file, own, f"ours is in use by another process; {kind} belongs to one server")
     _close(owner)
@@ -48,11 +43,10 @@ def _ill_refused(file: Path, kind: str) -> Iterator[str]:
     yield from _wrong(file.parent, own, "cannot be opened: ")
     file.with_name("foreign").write_text("something else" * 99)
     yield from _wrong(file.with_name("foreign"), own, f"foreign holds something else than {kind}")
-    for other, (other_own, other_look) in _KINDS.items():
-        for opened in (other_own, other_look) if other != kind else ():
-            if opened is not None:
-                yield from _wrong(file, opened, f"ours holds something else than {other}")
-    if look is not None:
+    for other in sorted(_KINDS.keys() - {kind}):
+        for opened in _KINDS[other]:
+            yield from _wrong(file, opened, f"ours holds something else than {other}")
+    for look in looks:
         yield from _wrong(file.with_name("none"), look, "none is no file")
         yield from _wrong(file, look, "")
     with closing(connect(file, isolation_level=None)) as db:
@@ -61,7 +55,7 @@ def _ill_refused(file: Path, kind: str) -> Iterator[str]:
         yield from _wrong(file, own, "ours was written by a newer version of this program")
         db.execute(f"PRAGMA user_version = {version}")
         if own is SqliteStore:
-            db.execute(_NO_SESSIONS)
+            db.execute("REPLACE INTO device VALUES ('70B3D57ED0000001', '[7]')")
             yield from _wrong(file, own, "ours holds sessions nobody can read")
             db.execute("DELETE FROM device")
         yield from _vacuumed(db, file, own)
@@ -93,4 +87,3 @@ def _close(taken: object) -> None:
         at_once(taken.close())
     elif isinstance(taken, Outbox | SqliteStore):
         taken.close()
-        taken.close()  # nobody has to know that it is closed
