@@ -278,8 +278,7 @@ class Relay:
 
     async def _look_at_post(self, due: str) -> None:
         """Whoever publishes one message alone knows whether the broker has it."""
-        said = ""
-        self._posted.clear()
+        said, self._posted = "", []
         try:
             await post(Broker(str(self._broker.path), 1), _ALONE, b"{}")
         except BrokerLost as lost:

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from sqlite3 import Connection, OperationalError, connect
 from tempfile import mkdtemp
@@ -56,7 +56,8 @@ def listed(file: Path, ids: Sequence[str]) -> Iterator[str]:
     due += [one and one[:-1] for one in (*ends, *aside)]
     seen += map(astuple, state.streams)
     due += _streams(file, rows)
-    if seen != due:
+    if wrong := [one for one in zip_longest(due, seen) if one[0] != one[1]]:
+        due, seen = map(list, zip(*wrong, strict=True))
         yield f"octets, messages, oldest, newest: expected {due}, observed {seen}"
     # Else the broker has what is not removed yet.
     if len(rows) == len(ids) and [row[1] for row in rows] != list(ids):
