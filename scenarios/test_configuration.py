@@ -308,6 +308,7 @@ READ = {
         "redis://a": ("redis://a:6379/0", None, None),
         "rediss://u:p:%40@A.example:65535/15/": ("rediss://a.example:65535/15", "u", "p:@"),
         "redis://:p,q@[2001:db8::1]": ("redis://[2001:db8::1]:6379/0", None, "p,q"),
+        "redis+sentinel://a/x": ("redis+sentinel://a:26379/x/0", None, None),
         "rediss+sentinel://u@a,b:7/x.y-z/3": ("rediss+sentinel://a:26379,b:7/x.y-z/3", "u", None),
     }
     | dict.fromkeys(("redis://", "redis://a:65536", "redis://a/-1", "redis://a?b", "a"), "refused")

@@ -123,6 +123,21 @@ async def test_what_is_put_aside_stays_so_while_it_fails_again(rig):
 
 
 @pytest.mark.requires("crash in a transaction")
+async def test_what_a_consumer_puts_aside_as_it_ends_was_tried_five_times(rig):
+    """The fifth try is due at the very moment at which it is killed: it is counted with the others.
+
+    The broker has not heard of it, and brings the message again.
+    """
+    rig.consumer(refuses="x")
+    refused = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(milliseconds(100 + 200 + 400 + 800))
+    await rig.kill_consumer()
+    await rig.start_consumer()
+    await rig.wait(seconds(2))
+    rig.expect_effects(refused, 0)
+
+
+@pytest.mark.requires("crash in a transaction")
 async def test_what_is_put_aside_keeps_all_that_names_it(rig):
     """A person may want to have its effect after all: with number, key, partition and body."""
     rig.consumer(refuses="x", keys=True, partitioned=True)

@@ -36,15 +36,19 @@ async def test_what_a_full_disk_does_not_forget_is_sent_once(rig, confirmed):
 
 
 @pytest.mark.fault("broker", "disk full")
-async def test_what_a_full_disk_refuses_together_is_refused_at_once(rig):
-    """Messages of one moment share one write, and its fate: none of them waits for another one."""
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_what_a_full_disk_refuses_together_is_refused_at_once(rig, breaks):
+    """Messages of one moment share one write, and its fate: none of them waits for another one.
+
+    Whether it cannot begin, or fails at its commit.
+    """
     rig.consumer()
     rig.only("west")
     frames = {
         "west": await rig.craft(rig.alpha, confirmed=True),
         "east": await rig.craft(rig.charlie, confirmed=True),
     }
-    await rig.fill_disk()
+    await (rig.break_writes(1) if breaks else rig.fill_disk())
     for station, frame in frames.items():
         await rig.say(rig.told(frame, by=station), by=station)
     await rig.wait(seconds(15))

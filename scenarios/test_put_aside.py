@@ -8,7 +8,7 @@ import pytest
 
 from bench.clock import seconds
 from scenarios.delivering import delivered
-from scenarios.words import FIRST
+from scenarios.words import FIRST, REFUSED
 
 pytestmark = pytest.mark.requires("outbox", "virtual time")
 
@@ -81,3 +81,37 @@ async def test_what_is_put_aside_stays_so_until_somebody_lets_it_go(rig, confirm
     after = await delivered(rig, confirmed=confirmed)
     rig.expect(parked, FIRST, first="west")
     expect_heard(rig, before, after)
+
+
+@pytest.mark.fault("broker", "outbox full")
+async def test_what_is_put_aside_together_takes_room_for_each(rig):
+    """Of two devices, and of three messages that there is room for; it is told in its order."""
+    put_aside_soon(rig)
+    rig.limit_outbox(3)
+    rig.cut_upstream()
+    uplinks = [await rig.craft(one) for one in (rig.charlie, rig.alpha)]
+    for uplink in uplinks:
+        await rig.say(rig.told(uplink, by="west"), by="west")
+    await rig.wait(seconds(8))
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    refused = await rig.alpha.send(confirmed=True)
+    await rig.restore_upstream()
+    await rig.release_parked()
+    await rig.wait(seconds(5))
+    expect_heard(rig, *uplinks)
+    rig.expect(refused, REFUSED, refused="west")
+    rig.expect_on_air(refused)
+
+
+@pytest.mark.fault("broker", "away")
+async def test_what_waits_since_a_time_that_is_still_to_come_is_not_too_old(rig):
+    """The clock was set back by an hour, and a message may wait for three seconds."""
+    put_aside_soon(rig)
+    rig.cut_upstream()
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.step_wall_clock(-seconds(3_600))
+    await rig.wait(seconds(5))
+    await rig.restore_upstream()
+    await rig.wait(seconds(31))
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_upstream(uplink, through="west")

@@ -23,7 +23,8 @@ async def test_what_is_accepted_is_published_once_more_as_it_came(rig):
         await rig.inject(rig.alpha),
         await rig.inject(rig.bravo, number=2, message_id="ä" * 100, key="é" * 120),
         # 127 and 128 octets of user properties: from there on their length has two (1.5.5).
-        *[await rig.inject(rig.bravo, message_id="m" * (25 + n), partition="p") for n in (0, 1)],
+        await rig.inject(rig.bravo, message_id="m" * 25, partition="pp"),
+        await rig.inject(rig.bravo, message_id="m" * 26, partition="p"),
     ]
     await rig.inject(rig.alpha, message_id=messages[1].message_id)
     await rig.wait(seconds(1))
@@ -73,5 +74,21 @@ async def test_what_waits_to_be_published_once_more_is_counted_rightly(rig):
         await rig.wait(seconds(2))
         await rig.make_room()
         await rig.wait(seconds(60))
+    for message in messages:
+        rig.expect_effects(message)
+
+
+@pytest.mark.fault("consumer", "disk full")
+async def test_what_was_published_once_more_leaves_the_file_when_that_can_be_written(rig):
+    """The broker has it, and it is not sent again; nor is what comes meanwhile."""
+    rig.keep_on_disk()
+    rig.consumer(republishes=MUCH)
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.break_writes(2, after=1)
+    messages += [await rig.inject(rig.alpha, number=2)]
+    await rig.wait(milliseconds(500))
+    messages += [await rig.inject(rig.alpha, number=3)]
+    await rig.wait(seconds(5))
     for message in messages:
         rig.expect_effects(message)

@@ -118,6 +118,16 @@ def joined(words: Words) -> bytes:
     return first.removesuffix(b"dev_nonces") if first.endswith(b":dev_nonces") else b""
 
 
+def expiries(words: Words, retention_ms: int) -> Iterator[str]:
+    """What a server asks for has its time: a session a day, and a frame that it claims as set."""
+    keys, values = run_by(words)
+    at = next((number for number, key in enumerate(keys) if b":frame:" in key), None)
+    if at is not None:
+        asked, due = (values[-2:], (DAY_MS, retention_ms)) if at == 2 else (values[3:4], (DAY_MS,))
+        if (observed := tuple(map(int, asked))) != due:
+            yield f"{keys[at].decode()}: expected remembered for {due} ms, observed {observed}"
+
+
 Held = Mapping[bytes, tuple[bytes | None, int]]
 """Who holds which place, and for how long yet (ms)."""
 

@@ -24,8 +24,8 @@ from bench.host.lns_process import alive
 from bench.plan import Item, needs
 from bench.rig import configuration
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
-from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.mistakes import SECRET, far_from_utc
+from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.log import listened, run_program
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker

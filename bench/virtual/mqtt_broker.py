@@ -34,6 +34,7 @@ _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _NOT_AUTHORIZED, _SHUTTING_DOWN, _QUOTA_EXCEEDED = 0x87, 0x8B, 0x97
 _REFUSED = _NOT_AUTHORIZED, 0x80  # in turn, with a reason and without one (2.4)
+_NAMELESS = "a client without a name"
 _MOMENT_US, _SECOND_US = 100_000, 1_000_000
 RECEIVE_MAX = 0xFFFF  # of a client that says nothing of it (3.1.2.11.3)
 _SESSION_EXPIRY, _RECEIVE_MAXIMUM, _PACKET_MAXIMUM = 0x11, 0x21, 0x27
@@ -209,7 +210,8 @@ class Client:
             if what not in _OF_CONNECT:
                 raise Violation(f"CONNECT with the property {what:#x}")
             asked[what] = told.number(_OF_CONNECT[what])
-        self._name = reader.text()
+        begins_anew = bool(flags & 2)
+        self._name = reader.text() or (_NAMELESS if begins_anew else "")  # 3.1.3.1
         if (protocol, level) != ("MQTT", 5) or not self._name:
             raise Violation(f"CONNECT of {self._name!r} with {protocol} {level}")
         user, password = (reader.text() if flags & bit else None for bit in (0x80, 0x40))
@@ -217,7 +219,7 @@ class Client:
             raise Violation(f"CONNECT with the flags {flags:#x} and more than they say")
         self.login = Login(
             self._name,
-            bool(flags & 2),
+            begins_anew,
             keep_alive_s,
             asked.get(_SESSION_EXPIRY, 0),
             asked.get(_RECEIVE_MAXIMUM, RECEIVE_MAX),
@@ -449,6 +451,8 @@ class MqttBroker:
         login = client.login
         older = next((one for one, of in self._clients.items() if of == login.client), None)
         if older is not None:
+            if not older.is_gone:
+                self.wrong(f"{login.client}: expected one connection at a time, observed two")
             self.left(older)
         kept = self._sessions.pop(login.client, None)
         is_known = kept is not None and not login.begins_anew

@@ -60,11 +60,13 @@ class Reader:
             raise Violation("a text is not UTF-8") from error
 
     def length(self) -> int:
-        """1.5.5: seven bits an octet, the lowest first."""
+        """1.5.5: seven bits an octet, the lowest first, in as few octets as it takes."""
         value = 0
         for place in range(4):
             octet = self.number(1)
             value |= (octet & 0x7F) << 7 * place
+            if octet == 0 < place:
+                raise Violation(f"the length {value} has an octet too many")
             if octet < 0x80:
                 return value
         raise Violation("a length has more than four octets")

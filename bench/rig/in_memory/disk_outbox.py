@@ -2,16 +2,13 @@
 
 import asyncio
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from shutil import rmtree
 from sqlite3 import Connection, connect
-from tempfile import mkdtemp
 
 from paho.mqtt import client as paho
 
@@ -19,7 +16,18 @@ from bench.chance import stream
 from bench.clock import awaited_in, is_disk_slow
 from bench.host.lns_process import alive
 from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.in_memory.outbox_file import age, is_held, listed, parts, refused, seize, spare
+from bench.rig.in_memory.outbox_file import (
+    age,
+    is_held,
+    listed,
+    new_folder,
+    parts,
+    refused,
+    seize,
+    spare,
+)
+from bench.rig.in_memory.promises import broken_turns
+from bench.rig.in_memory.refused_files import ill_refused
 from bench.verdict.owner import Found
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
@@ -37,23 +45,15 @@ _NAMED = "messageId", "removeDuplicatesKey", "partitionKey", "sequenceNumber"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _USER, _PASSWORD = "network server", "a:b/c%41"
 _URL = "mqtt://network%20server:a%3Ab%2Fc%2541@broker"
-_IN_MEMORY = Path("/dev/shm")
-_TELL_US = 10_000_000
 _KEEP_ALIVE_S, _PACKET_BYTES_MAX = 30, 65_536
 _WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
 _SENT_WITHIN_US, _DRAIN_US = 100_000, 1_000_000
 _WAITS_MIN = 3  # by chance they are hardly alike
-_DECIDED_US, _PUT_ASIDE_US = 9_000_000, 2_100_000
+_TELL_US, _DECIDED_US, _PUT_ASIDE_US = 10_000_000, 9_000_000, 2_100_000
 _REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a second
 RETRY_S = 86_400
 Body = dict[str, object]
 Took = Callable[[str, Body, Mapping[str, str]], None]
-
-
-def new_folder(what: str) -> Path:
-    """A folder for files of a case, in the memory of this host where it has some to write to."""
-    memory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
-    return Path(mkdtemp(prefix=f"lorabench-{what}-", dir=memory))
 
 
 def _now_s() -> float:
@@ -95,14 +95,13 @@ class DiskOutbox:
         self._file = self._folder / "outbox"
         self._took = took
         self._clock_us = utc_us
-        self._stepped_us = self._starts = self._waiting = 0
+        self._stepped_us = self._latest_us = self._starts = self._waiting = 0
         # Of what waits, by its id: since when, and since when here.
         self._since: dict[str, tuple[datetime, int]] = {}
         self._topics: dict[str, str] = {}
-        self._sent: set[str] = set()  # topics of which a message is on its way
+        self._sent, self._troubled = set[str](), set[str]()  # topics: on its way, was refused
         self._answered_us: dict[str, int] = {}
         self._put_aside: dict[str, int] = {}
-        self._troubled: set[str] = set()
         self._freed_us = self._opened_us = 0
         self._client: Client | None = None
         self._came_us = 0
@@ -118,6 +117,7 @@ class DiskOutbox:
         self._connections = 0
         self._newest: dict[str, int] = {}
         self._full: Connection | None = None
+        self._wrong(*ill_refused(), *broken_turns())
         self._upstream: MqttUpstream | None = None
         self._running: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -130,7 +130,7 @@ class DiskOutbox:
         if self._file.exists():  # what it had acknowledged may not be removed yet
             self._waiting = state_of(self._file).waiting
             if self._full is None and self.breaks_after is None:
-                age(self._file, version=self._starts % 3)
+                self._wrong(*age(self._file, version=(self._starts + 1) % 3))
         chance = stream(self._setup.seed, self.lns, "broker", str(self._starts))
         name = None if self._client_id == self.lns else self._client_id
         section = UpstreamSection.model_validate({"url": _URL, "client_id": name, **self.upstream})
@@ -204,8 +204,8 @@ class DiskOutbox:
             await upstream.publish(message)
         except UpstreamUnavailable as unavailable:
             self._waiting -= 1
-            said, is_away = str(unavailable), not upstream.connected
-            self._wrong(*refused(self._file, said, self.broker.path, is_away=is_away))
+            away = None if upstream.connected else self.broker.path
+            self._wrong(*refused(self._file, str(unavailable), self.upstream, away))
             raise
         finally:
             if now_us() - since_us > _DECIDED_US and not is_slow:
@@ -258,6 +258,7 @@ class DiskOutbox:
 
     def step_wall_clock(self, us: int) -> None:
         """Set the server's wall clock forward or back: what it has said was by another one."""
+        self._latest_us = max(self._latest_us, self._utc_us())
         self._stepped_us += us
         self._oldest = None
 
@@ -478,24 +479,27 @@ class DiskOutbox:
         self._wrong(*[] if self._is_unread else listed(self._file, list(self._since)))
 
     def _look_at_age(self, message_id: str, since: datetime | None) -> None:
-        """What is put aside has waited for longer than it may, by a clock that nobody has set.
+        """What is put aside has waited for longer than it may, by its server's clock at some time.
 
-        And not for much longer, unless something has kept its server from that.
+        And not for much longer, unless something has kept its server from that, or set its clock.
         """
-        if since is None or self._stepped_us:
+        if since is None:
             return
         retry_us, waited_us = self._retry_us, self._waited_us(since)
         _, refused_us = self._refused.get(self._topics[message_id], (0, 0))
         free_us = max(self._opened_us, self._freed_us, self.broker.lost_us, refused_us)
         is_late = min(waited_us - retry_us, now_us() - free_us) > _PUT_ASIDE_US
-        if waited_us <= retry_us or (is_late and not is_disk_slow()):
+        if waited_us <= retry_us or (is_late and not self._stepped_us and not is_disk_slow()):
             self._wrong(
                 f"{message_id}: expected put aside after {retry_us} us, or {_PUT_ASIDE_US} more,"
                 f" observed {waited_us}"
             )
 
     def _waited_us(self, since: datetime) -> int:
-        return self._utc_us() - (since - _EPOCH) // timedelta(milliseconds=1) * 1_000
+        return (
+            max(self._latest_us, self._utc_us())
+            - (since - _EPOCH) // timedelta(milliseconds=1) * 1_000
+        )
 
     @property
     def _retry_us(self) -> int:
@@ -533,7 +537,7 @@ class DiskOutbox:
         What was put aside is as old as its release.
         """
         message_id = str(body["messageId"])
-        since = self._released.get(message_id) or _time(body["receivedAt"])
+        since = datetime.fromisoformat(str(self._released.get(message_id, body["receivedAt"])))
         if message_id not in self._known and self._oldest is not None and since < self._oldest:
             self._wrong(
                 f"{message_id} waited since {since}, and all of before {self._oldest} was"
@@ -548,7 +552,7 @@ class DiskOutbox:
         said = topic, body.get("lns"), body.get("retryMaxS")
         if said != due:
             self._wrong(f"statement: expected {_all(due)}, observed {_all(said)}")
-        at = _time(body.get("minMsgTime"))
+        at = datetime.fromisoformat(str(body.get("minMsgTime")))
         now = _EPOCH + timedelta(microseconds=self._utc_us())
         if at > now or (self._oldest is not None and at < self._oldest):
             self._wrong(f"min_msg_time: {at} at {now}, after {self._oldest}")
@@ -586,10 +590,6 @@ class DiskOutbox:
     def _wrong(self, *texts: str) -> None:
         for text in texts:
             self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))
-
-
-def _time(text: object) -> datetime:
-    return datetime.fromisoformat(str(text))
 
 
 def _told(facts: Mapping[str, str]) -> str:

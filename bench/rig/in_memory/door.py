@@ -29,7 +29,7 @@ from bench.certificates import (
 from bench.host.lns_files import toml_text
 from bench.host.lns_process import alive
 from bench.rig.case_setup import DoorRules
-from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.in_memory.shared_store import configuration_in
 from bench.sockets import LATENCY_US
 from bench.station.web_socket import (

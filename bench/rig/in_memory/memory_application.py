@@ -20,10 +20,11 @@ from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
-from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire, Lines, Relay
-from bench.rig.in_memory.disk_outbox import new_folder
+from bench.rig.in_memory.consumer_effects import Lines, Relay
+from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire
 from bench.rig.in_memory.inbox_twin import TwinInbox, make_older
 from bench.rig.in_memory.mistakes import far_from_utc, without_zone
+from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of
@@ -129,8 +130,8 @@ class MemoryConsumer(Consumer):
         if self.wire is not None:
             self.wire.cut()
         self._broker.disconnect(self.settings.name)
+        await self._stop()  # it may decide on something yet
         self._books.gone(self.settings.name)
-        await self._stop()
 
     async def crash(self, at: str) -> None:
         self._setup.case.fault("consumer", "crash", consumer=self.settings.name, at=at)
@@ -204,7 +205,7 @@ class MemoryConsumer(Consumer):
             await self._stop()
             self.wire.end(now_us() - began_us)
         if self.relay is not None:
-            self.relay.end()
+            await self.relay.end()
         if self._lines is not None:
             self._lines.look_at_the_end()
         if self._folder is not None:

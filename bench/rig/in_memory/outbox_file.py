@@ -1,19 +1,32 @@
 """What stands in the file of an outbox, does whoever reads it get that, and does any file last?"""
 
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from sqlite3 import Connection, OperationalError, connect
+from tempfile import mkdtemp
+
+from msgspec.structs import astuple
 
 from lns.delivery.outbox import Outbox, state_of
+from lns.delivery.publisher import UpstreamUnavailable
 
+_IN_MEMORY = Path("/dev/shm")
 _LATER_TABLES, _LATER_COLUMNS = ("parked",), ("remove_duplicates_key", "since_us")
 """What the first outboxes did not have."""
 _SPARE_PAGES = 256  # freed, and kept for what comes next
 _FEW = 4
 _KEPT = {"synchronous": 2, "journal_mode": "wal", "journal_size_limit": 4 << 20, "busy_timeout": 0}
 """What was written outlives a cut of the power, and nobody waits for another (SQLite: PRAGMA)."""
+
+
+def new_folder(what: str) -> Path:
+    """A folder for files of a case, in the memory of this host where it has some to write to."""
+    memory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
+    return Path(mkdtemp(prefix=f"lorabench-{what}-", dir=memory))
 
 
 def seize(file: Path) -> Connection:
@@ -33,32 +46,22 @@ def ill_kept(db: Connection) -> Iterator[str]:
 
 def listed(file: Path, ids: Sequence[str]) -> Iterator[str]:
     """What anybody may read of it while a server has it is what waits there; `ids`, in order."""
-    state, rows = state_of(file), _rows(file)
+    state, rows, aside = state_of(file), _rows(file, "message"), _rows(file, "parked")
     files = file, file.with_name(file.name + "-wal")
-    of_topic: dict[str, list[int]] = {}
-    for _, topic, number, _ in rows:
-        of_topic.setdefault(topic, []).append(number)
-    named = [one and (one.message_id, one.topic, one.sequence_number)
-             for one in (state.oldest, state.newest)]  # fmt: skip
-    ends = {one.topic: (one.waiting, one.first, one.last) for one in state.streams
-            if one.waiting}  # fmt: skip
-    seen: list[object] = [state.file_bytes, state.waiting, state.body_bytes, named, ends]
+    seen: list[object] = [state.file_bytes, state.waiting, state.body_bytes]
     due: list[object] = [sum(part.stat().st_size for part in files if part.exists())]
     due += [len(rows), sum(octets for *_, octets in rows)]
-    due += [[rows[0][:3], rows[-1][:3]] if rows else [None, None]]
-    due += [{topic: (len(of), min(of), max(of)) for topic, of in of_topic.items()}]
-    if seen != due:
+    seen += [one and astuple(one) for one in (state.oldest, state.newest, *state.parked)]
+    ends = [rows[0], rows[-1]] if rows else [None, None]
+    due += [one and one[:-1] for one in (*ends, *aside)]
+    seen += map(astuple, state.streams)
+    due += _streams(file, rows)
+    if wrong := [one for one in zip_longest(due, seen) if one[0] != one[1]]:
+        due, seen = map(list, zip(*wrong, strict=True))
         yield f"octets, messages, oldest, newest: expected {due}, observed {seen}"
     # Else the broker has what is not removed yet.
-    if len(rows) == len(ids) and [row[0] for row in rows] != list(ids):
-        yield f"in the file: expected {ids}, observed {[row[0] for row in rows]}"
-    for one in state.streams:
-        first, last = one.first or 1, one.last or one.numbered
-        if not first <= last <= one.numbered:
-            yield f"{one.topic}: numbers {first} to {last} wait of {one.numbered}"
-        aside = [put.sequence_number for put in state.parked if put.topic == one.topic]
-        if aside != sorted(aside):
-            yield f"{one.topic}: put aside: expected {sorted(aside)}, observed {aside}"
+    if len(rows) == len(ids) and [row[1] for row in rows] != list(ids):
+        yield f"in the file: expected {ids}, observed {[row[1] for row in rows]}"
 
 
 async def parts(file: Path) -> list[str]:
@@ -73,15 +76,19 @@ async def parts(file: Path) -> list[str]:
     return wrong
 
 
-def refused(file: Path, refusal: str, broker: Path | None, *, is_away: bool) -> Iterator[str]:
-    """Whoever is refused is told what the broker is, and how many that wait are put aside."""
-    if (f"; mqtt+unix://{broker} " in refusal) is not is_away:
+def refused(
+    file: Path, refusal: str, settings: Mapping[str, object], away: Path | None
+) -> Iterator[str]:
+    """Whoever is refused is told what the broker is, and how many wait and how many are put aside.
+
+    `away`: where the broker is sought, if it is not there. A full outbox has all that it may have.
+    """
+    if ("; mqtt+unix://" in refusal) is (away is None) or f"{away or ''} " not in refusal:
         yield f"refused: expected what the broker is if it is away: {refusal}"
-    aside = len(state_of(file).parked)
-    due = f"messages wait, {aside} of them parked" if aside else "messages wait"
-    seen = refusal.partition(" is full: ")[2].partition(";")[0].partition(" ")[2]
-    if seen not in ("", due):
-        yield f"refused: expected {due}, observed {seen}"
+    if full := re.search(r" is full: (\d+) messages wait(?:, (\d+) of them parked)?", refusal):
+        due = settings.get("messages_max"), len(state_of(file).parked)
+        if (seen := (int(full[1]), int(full[2] or 0))) != due:
+            yield f"refused: expected {due} that wait and are put aside, observed {seen}"
 
 
 def spare(file: Path) -> Iterator[str]:
@@ -94,10 +101,11 @@ def spare(file: Path) -> Iterator[str]:
         yield f"in the end: expected most of {pages} pages in use, observed {free} free"
 
 
-def age(file: Path, version: int) -> None:
+def age(file: Path, version: int) -> Iterator[str]:
     """Write an outbox as one of an earlier version would have it: 0 knew neither keys nor `parked`.
 
-    Where something was put aside, or told of a device itself, there was no such version.
+    Where something was put aside, or told of a device itself, there was no such version. Nobody
+    reads it before its server has brought it up to date.
     """
     with closing(connect(file, isolation_level=None)) as db:
         [new] = db.execute(
@@ -116,6 +124,12 @@ def age(file: Path, version: int) -> None:
                 " CAST(json_remove(CAST(body AS TEXT), '$.removeDuplicatesKey') AS BLOB)"
             )
         db.execute(f"PRAGMA user_version = {version}")
+    try:
+        seen = str(state_of(file))
+    except UpstreamUnavailable as refusal:
+        seen = str(refusal)
+    if "is of an earlier version" not in seen:
+        yield f"an outbox of version {version}: expected refused as such, observed {seen}"
 
 
 def is_held(db: Connection) -> bool:
@@ -125,12 +139,26 @@ def is_held(db: Connection) -> bool:
     return db.in_transaction
 
 
-def _rows(file: Path) -> list[tuple[str, str, int, int]]:
-    """What waits in an outbox, in order: id, topic, number and octets of each."""
+_Row = tuple[str, str, str, int, str | None, int]
+
+
+def _rows(file: Path, table: str) -> list[_Row]:
+    """What stands in a table, in order: topic, id, key, number, when received, octets of each."""
     with closing(connect(file)) as db:
         return db.execute(
-            "SELECT message_id, topic, sequence_number, length(body) FROM message ORDER BY position"
+            "SELECT topic, message_id, remove_duplicates_key, sequence_number,"
+            " json_extract(CAST(body AS TEXT), '$.receivedAt'), length(body)"
+            f" FROM {table} ORDER BY position"
         ).fetchall()
+
+
+def _streams(file: Path, rows: Sequence[_Row]) -> Iterator[tuple[object, ...]]:
+    """Of each topic how many wait, their first number and their last, and the last given out."""
+    with closing(connect(file)) as db:
+        numbered = db.execute("SELECT topic, sequence_number FROM stream ORDER BY topic").fetchall()
+    for topic, last in numbered:
+        numbers = [row[3] for row in rows if row[0] == topic]
+        yield topic, len(numbers), min(numbers, default=None), max(numbers, default=None), last
 
 
 def _positions(file: Path) -> list[int]:

@@ -1,28 +1,40 @@
-"""Does whoever uses the parts of a consumer without its inbox get what they promise?
+"""Does whoever uses a part of a consumer, or of an outbox, alone get what it promises?
 
 How topic filters, times and brokers are spelled is written down by hand, from MQTT 5.0 (4.7),
 ISO 8601 and RFC 3986.
 """
 
+import asyncio
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cache
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
+from bench.chance import stream
 from lns.delivery import Incoming
 from lns.delivery.detectors import (
     Detectors,
     Judge,
     MessageIdWindow,
+    MinMsgTime,
     RemoveDuplicatesKeys,
     SequenceTracker,
     duration,
     time_us,
 )
-from lns.delivery.effect import EffectUnavailable, JsonLinesStream, json_lines
+from lns.delivery.effect import EffectUnavailable, JsonLinesStream, effect_of, json_lines
+from lns.delivery.inbox import Decisions, Tries, figures
+from lns.delivery.incoming import Offered
 from lns.delivery.mqtt_session import broker
+from lns.delivery.outbox import Entry, Turns
 from lns.delivery.subscription import expect_topic_filter
-from lns.store.inbox_store import MemoryEntries
+from lns.store.inbox_store import (
+    MemoryEntries,
+    MemoryInboxStore,
+    Transaction,
+    TransactionLost,
+    at_once,
+)
 
 T = TypeVar("T")
 
@@ -60,7 +72,21 @@ _BROKERS = {
     "mqtt://a": "mqtt://a:1883", "mqtt://a:1/": "mqtt://a:1", "mqtt://u:p@A:65535": "mqtt://a:65535",
     "mqtt://[::1]": "mqtt://[::1]:1883", "mqtt://u@[1:2:3:4:5:6:7:8]:2": "mqtt://[1:2:3:4:5:6:7:8]:2",
 }  # fmt: skip
+_OLDEST = {None: (None, 9_000_000), 7: (7, 7), 10_000_000: (10_000_000, 9_000_000)}
 _WINDOW_US = 600_000_000
+_TOPICS = "a", "b", "c"
+_ACTS = "come", "come", "take", "take", "end", "end", "lose", "leave out"
+_UNREAD = "Unread"
+_EFFECTS: Mapping[str, tuple[Callable[[Transaction], Awaitable[None] | None], object]] = {
+    "returns": (lambda tx: None, ([_UNREAD, "Accepted"], 1, 0)),
+    "is awaited": (lambda tx: MemoryInboxStore().close(), ([_UNREAD, "Accepted"], 1, 0)),
+    "waits": (lambda tx: asyncio.sleep(0), "EffectMustNotWait"),
+    "fails": (lambda tx: _raised(KeyError()), ([_UNREAD, "failed"], 0, 1)),
+    "writes": (lambda tx: _raised(TypeError(tx.execute("SELECT"))), ([_UNREAD, "failed"], 0, 1)),
+    "has no room": (lambda tx: _raised(EffectUnavailable()), ([_UNREAD, "waits"], 0, 0)),
+    "loses all": (lambda tx: _raised(TransactionLost()), "TransactionLost"),
+}
+"""What an effect does that is a function, and what becomes of two messages then."""
 _ACCEPTED: Mapping[Judge, tuple[list[int], int]] = {
     MessageIdWindow(20_000_000): ([1, 2, 5, 3, 5, 6], 0),
     MessageIdWindow(20_000_001): ([1, 2, 5, 3, 6], 0),
@@ -93,6 +119,8 @@ def _broken() -> Iterator[str]:
     yield from _wrong(lambda url: str(broker(url)), _BROKERS, _NO_BROKERS)
     yield from _wrong(_accepted, _ACCEPTED, ())
     yield from _wrong(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
+    yield from _wrong(_oldest_us, _OLDEST, ())
+    yield from _wrong(_done, {how: due for how, (_, due) in _EFFECTS.items()}, ())
     yield from _wrong(_is_stream, {"-": True, "/dev/null": True, "/": False}, ())
 
 
@@ -117,6 +145,14 @@ def _window_us(stored_us: int) -> int | None:
     return None if window is None else window.window_us
 
 
+def _oldest_us(known_us: int | None) -> tuple[int | None, ...]:
+    """What a consumer goes by that has kept this: at first, and with what is said."""
+    said = MinMsgTime(known_us, lambda topic, retry_us: None)
+    before = said.oldest_us
+    said.hear("up", b"9")
+    return before, said.oldest_us
+
+
 def _is_stream(where: str) -> bool:
     try:
         lines = json_lines(where, io.BytesIO())
@@ -124,6 +160,69 @@ def _is_stream(where: str) -> bool:
         return False
     lines.close()
     return isinstance(lines, JsonLinesStream)
+
+
+def _done(how: str) -> object:
+    """What becomes of a message behind one that cannot be read, whose effect is a function."""
+    store, effect = MemoryInboxStore(), effect_of(lambda message, tx: _EFFECTS[how][0](tx))
+    decisions = Decisions(Detectors(), effect, Tries())
+    offered = Incoming.of("up", b"?", {}, 1), Incoming(channel="other", message_id="a")
+    batch = [Offered(number, message, lambda: None) for number, message in enumerate(offered)]
+    decided = store.transact([], lambda tx: decisions.decide(tx, batch, 0))
+    try:
+        words = [
+            type(one.event).__name__ if one.event else "failed" if one.failed else "waits"
+            for one in at_once(decided)
+        ]
+    except Exception as error:
+        return type(error).__name__
+    seen = figures(at_once(store.summary()))
+    return words, seen.accepted, seen.tries_failed
+
+
+def _raised(error: Exception) -> NoReturn:
+    raise error
+
+
+@cache
+def broken_turns() -> tuple[str, ...]:
+    """What is said of messages that are to be sent, and not so; whatever is drawn to be done."""
+    dice, turns = stream(7, "turns"), Turns()
+    waits, taken, refused = list[Entry](), dict[str, Entry](), list[str]()
+    for position in range(1, 500):
+        topic, due, seen = dice.choice(_TOPICS), None, None
+        match dice.choice(_ACTS):
+            case "come":
+                waits.append(Entry(position, topic, "", "", 0, b"", ""))
+                turns.add(waits[-1:])
+            case "take":
+                due = next((e for e in waits if e.topic not in taken.keys() | {*refused}), None)
+                seen = turns.take()
+                waits = [entry for entry in waits if entry is not due]
+                taken |= {due.topic: due} if due else {}
+            case "end" if topic in refused:
+                refused.remove(topic)
+                turns.try_again(topic)
+            case "end" if topic in taken and position % 2:
+                turns.let_go(taken.pop(topic).topic)
+            case "end" if topic in taken:
+                refused.append(topic)
+                turns.refuse(taken[topic])
+                waits.append(taken.pop(topic))
+            case "lose":
+                turns.put_back(taken.values())
+                waits += taken.values()
+                taken.clear()
+            case "leave out":
+                turns.leave_out(range(0, position, 3))
+                waits = [entry for entry in waits if entry.position % 3]
+        waits.sort(key=lambda entry: entry.position)
+        told = [turns.ahead, turns.earliest(), *(one in turns for one in _TOPICS)]
+        is_so = sum(e.topic not in refused for e in waits), waits[:1]
+        topics = {*taken, *(entry.topic for entry in waits)}
+        if [seen, *told] != [due, *is_so, *(one in topics for one in _TOPICS)]:
+            return ("what is to be sent: expected what waits and may go, observed something else",)
+    return ()
 
 
 def _wrong(

@@ -38,6 +38,7 @@ from bench.inspection.redis_use import (
     Key,
     Words,
     counters_left,
+    expiries,
     in_the_end,
     is_confirmation,
     is_refusal,
@@ -49,8 +50,8 @@ from bench.inspection.redis_use import (
     released,
     reserved,
 )
-from bench.rig.in_memory.disk_outbox import new_folder
 from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
+from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
 from lns.config import Config, ConfigError, LnsFile
@@ -374,6 +375,7 @@ class RealRedis:
 
     def _look_at(self, words: Words, before: Held, reply: Any) -> None:
         """What a request has left."""
+        self.tell_wrong(expiries(words, self._retention_us // 1_000))
         if is_confirmation(words):
             self.tell_wrong(released(words, before, self._held(words)))
         if is_reservation(words):

@@ -15,8 +15,7 @@ from weakref import finalize
 from bench.host.lns_files import toml_text
 from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
-from bench.rig.in_memory.disk_outbox import new_folder
-from bench.rig.in_memory.outbox_file import ill_kept, seize
+from bench.rig.in_memory.outbox_file import ill_kept, new_folder, seize
 from bench.rig.in_memory.real_redis import RealRedis, there_is_one, told_without_folder
 from bench.rig.interfaces import Store
 from bench.rig.provisioning import kept_for_inspector
@@ -26,6 +25,7 @@ from lns.config import Config, load
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui
+from lns.store.inbox_store import at_once
 from lns.store.memory import SESSIONS_MAX, MemoryClaims, MemoryStore
 from lns.store.sqlite import SqliteStore
 
@@ -192,6 +192,10 @@ class SharedStore:
         sessions = store.sessions(dev_eui)
         if any(map(is_, sessions, store.sessions(dev_eui))):
             self.found(f"{dev_eui}: expected sessions to be handed out, observed what is kept")
+        if isinstance(store, MemoryStore):
+            for session in store.kept(dev_eui):
+                if dev_eui not in at_once(store.devices_with(session.dev_addr)):
+                    self.found(f"{dev_eui}: expected found by {session.dev_addr}, observed not")
         return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), store.dev_nonces(dev_eui))
 
     def begin_claims(self) -> None:

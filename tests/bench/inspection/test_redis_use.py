@@ -15,6 +15,7 @@ from bench.inspection.redis_use import (
     Key,
     Words,
     counters_left,
+    expiries,
     in_the_end,
     is_confirmation,
     is_reservation,
@@ -221,6 +222,22 @@ def test_a_fault_may_leave_places_and_addresses_behind() -> None:
 def test_whoever_begins_anew_is_known_by_nothing_of_before(key: bytes, *, stays: bool) -> None:
     wrong = list(left_of_before(b"lns:{A}:", b'[{"dev_addr": "26000001"}]', [key]))
     assert (not wrong) is stays
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "wrong"),
+    [
+        ("claim f_cnt_down x:frame:y", "lns-a 86400000 60000", 0),
+        ("claim f_cnt_down x:frame:y elder", "lns-a 86400000 60001", 1),
+        ("claim f_cnt_down x:frame:y", "lns-a 60000 60000", 1),
+        ("claim x:frame:y", "lns-a 1 0 86400000 7", 0),
+        ("claim x:frame:y", "lns-a 1 0 60000 86400000", 1),
+        ("claim f_cnt_down", "lns-a 1", 0),
+    ],
+)
+def test_what_is_remembered_for_a_time_has_it(keys: str, values: str, wrong: int) -> None:
+    words = f"EVALSHA {'0' * 40} {len(keys.split())} {keys} {values}".encode().split()
+    assert len(list(expiries(words, 60_000))) == wrong
 
 
 @pytest.mark.parametrize(("after_us", "wrong"), [(AGAIN_US, 0), (AGAIN_US + 1, 1)])

@@ -82,6 +82,32 @@ def test_a_message_comes_twice_only_in_two_connections(tmp_path: Path) -> None:
     assert violation == "a: a message on t twice in one connection"
 
 
+@pytest.mark.parametrize("has_left", [True, False])
+def test_whoever_comes_twice_at_a_time_is_told(tmp_path: Path, has_left: bool) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        await said(line, CONNECT)
+        if has_left:
+            broker.be_deaf()
+            line.close()
+            broker.be_well()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as new:
+            new.connect(str(broker.path))
+            new.setblocking(False)
+            assert await said(new, CONNECT) == CONNACK
+
+    told = [] if has_left else ["a: expected one connection at a time, observed two"]
+    assert played(tmp_path, talk) == told
+
+
+def test_a_client_without_a_name_begins_anew_and_is_taken(tmp_path: Path) -> None:
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        assert await said(line, b"\x10\x0d" + CONNECT[2:-3] + b"\0\0") == CONNACK
+        assert await said(line, PUBLISH) == PUBACK
+
+    [message] = played(tmp_path, talk)
+    assert isinstance(message, Published) and message.client == "a client without a name"
+
+
 def test_two_messages_of_a_topic_at_a_time_are_told(tmp_path: Path) -> None:
     crowded: list[str] = []
 
@@ -158,6 +184,10 @@ def test_who_leaves_a_silent_broker_early_deserts_it(
         (CONNECT + PUBLISH.replace(b"t", b"#"), "a message on '#'"),
         (CONNECT + b"\x32\x02\x00\x05", "ends too early"),
         (CONNECT + b"\x32\xff\xff\xff\xff\x01", "more than four octets"),
+        (
+            CONNECT + b"\x32\x10" + PUBLISH[2:7] + b"\x87\0" + PUBLISH[8:],
+            "the length 7 has an octet too many",
+        ),
     ],
 )
 def test_what_the_specification_does_not_know_ends_the_connection(
