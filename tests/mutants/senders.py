@@ -647,6 +647,22 @@ MUTANTS = (
         says="order: expected as they ended",
     ),
     station_fault(
+        "a station tells the first of a burst only",
+        STATION,
+        "for frame in self._queue.take_all():",
+        "for frame in self._queue.take_all()[:1]:",
+        "scenarios/test_catalogue_stations.py",
+        says="word of .*, which it has heard: expected one, observed none",
+    ),
+    station_fault(
+        "a station loses what it hears without a link",
+        STATION,
+        "        self._tell_frames()\n        try:\n",
+        "        self._queue.take_all()\n        try:\n",
+        "scenarios/test_catalogue_stations.py",
+        says="word of .*, which it has heard: expected one, observed none",
+    ),
+    station_fault(
         "a station for which the bench speaks shows another clock",
         CLOCK,
         "        self.is_told = True\n        return self.xtime(now_us)",
