@@ -161,6 +161,7 @@ class Gateways:
     _away_us: dict[str, int] = field(default_factory=dict)
     _may_come_us: dict[str, int] = field(default_factory=dict)
     _cut: set[str] = field(default_factory=set)
+    _unintroduced: set[str] = field(default_factory=set)
     _ended_servers: set[str] = field(default_factory=set)
 
     @property
@@ -203,6 +204,8 @@ class Gateways:
                 self._lost(event, is_there=event["event"] == "refused")
             case "fault.begin" if (event["seam"], event["fault"]) == ("air", "replay"):
                 self._give(event, bytes.fromhex(event["detail"].get("phy", "")))
+            case "fault.begin" if event["fault"] == "no version":
+                self._unintroduced.add(event["station"])
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
                 self._cut.add(event["station"])
                 self._lost(event)
@@ -264,6 +267,10 @@ class Gateways:
                 self.time.configured(station, event["t_us"])
             return
         check = serving(station, f"{msgtype} of {station}", event["t_us"])
+        if "link" in event and msgtype != "version" and station not in self._unintroduced:
+            self._found.append(
+                check.wrong("place", "behind the version of its connection", "first")
+            )
         if msgtype == "getxtime":
             self._asked[station] -= 1
             if self._asked[station] < 0:
@@ -273,6 +280,8 @@ class Gateways:
         if msgtype == "dntxed":
             self._found += self._reports(station, fields, check)
         if not event.get("dropped"):
+            if self._is_overdue(station, event["t_us"]):
+                self._found.append(check.wrong("time", "soon after its link was back", "late"))
             self._away_us.pop(station, None)
 
     def _frame(self, event: Event, check: Scrutiny) -> Iterator[Found]:
@@ -340,12 +349,18 @@ class Gateways:
                 yield station, heard_us, f"word of {sent['frame_id']}, which it has heard"
         for station, diid, due_us in self.orders.unsent(end_us) if self.time.alone else ():
             yield station, due_us, f"downlink {diid} on the air"
-        for station, since_us in self._away_us.items():
-            may_us = self._may_come_us[station]
-            within_us = min(_COMES_WITHIN_US[0] + 2 * (may_us - since_us), _COMES_WITHIN_US[1])
+        for station in self._away_us:
             is_shut_out = station in self._cut or self._ended_servers
-            if not is_shut_out and end_us - may_us > within_us:
-                yield station, may_us, "new connection"
+            if not is_shut_out and self._is_overdue(station, end_us):
+                yield station, self._may_come_us[station], "new connection"
+
+    def _is_overdue(self, station: str, at_us: int) -> bool:
+        """Whether who is away had to be back before."""
+        if station not in self._away_us:
+            return False
+        may_us = self._may_come_us[station]
+        within_us = _COMES_WITHIN_US[0] + 2 * (may_us - self._away_us[station])
+        return at_us - may_us > min(within_us, _COMES_WITHIN_US[1])
 
     def configures(self, station: str) -> bool:
         """Note a `router_config`; whether the station has introduced itself for it."""
@@ -403,7 +418,9 @@ class Gateways:
         yield from check.same("Freq", sent["freq_hz"], uplink.freq_hz)
         number = sent.get("transmission", 0)
         signals = [*self._signals(number, uplink.station)]
-        if uplink.rctx < len(signals):
+        if signals and uplink.rctx >= len(signals):
+            yield check.wrong("rctx", f"less than {len(signals)}", uplink.rctx)
+        elif signals:
             rssi, snr = signals[uplink.rctx]
             yield from check.same("rssi", rssi, uplink.rssi)
             yield from check.same("snr", snr, uplink.snr)

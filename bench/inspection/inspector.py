@@ -5,7 +5,7 @@ What is wrong before the antenna is the network server's; a right downlink that 
 itself is the gateway's. Only what a device did with a right one can be its own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -63,7 +63,8 @@ class Inspector:
 
     `began`: what the clocks of its servers showed when the bench's was 0, where that is known;
     `kept`: what a store has of its devices in the end, `air`: how strongly they sent, `clocks`:
-    what those of stations show in the end, and when; where that can be looked at.
+    what those of stations show in the end, and when, `on_duty`: which of them keep a duty cycle;
+    where that can be looked at.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Inspector:
         kept: Sequence[Kept] = (),
         air: AirFacts = UNKNOWN_AIR,
         clocks: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+        on_duty: Collection[str] | None = None,
     ) -> None:
         self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins
@@ -106,7 +108,7 @@ class Inspector:
         station_time = StationTime(
             alone=not has_twins, gps_began_us=gps_began_us, shows=clocks or {}
         )
-        self._gateways = Gateways(Orders(plan), station_time, air)
+        self._gateways = Gateways(Orders(plan, on_duty), station_time, air)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:

@@ -31,7 +31,7 @@ MUTANTS = (
         "            duty_cycle=duty_cycle,",
         "            duty_cycle=True,",
         "scenarios/test_counters.py",
-        says="in RX2, not in RX1",
+        says="window: expected RX1, which was ahead and free, observed RX2",
     ),
     device_fault(
         "a device acknowledges nothing",
@@ -645,6 +645,22 @@ MUTANTS = (
         "        frames = list(self._frames)[::-1]\n",
         "scenarios/test_catalogue_stations.py",
         says="order: expected as they ended",
+    ),
+    station_fault(
+        "a station names an antenna that it has not",
+        STATION,
+        "                rctx=frame.rctx,",
+        "                rctx=frame.rctx + 1,",
+        "scenarios/test_catalogue_answers.py",
+        says="rctx: expected less than 1, observed 1",
+    ),
+    station_fault(
+        "a station does not introduce itself again",
+        STATION,
+        "            self.clock.is_told = False  # it will be configured anew\n",
+        "            self.introduces_itself = False\n",
+        "scenarios/test_claim_limits.py",
+        says="place: expected behind the version of its connection, observed first",
     ),
     station_fault(
         "a station tells the first of a burst only",
