@@ -36,7 +36,7 @@ from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
 from bench.inspection.station_time import StationTime
 from bench.verdict.expectation import LINK, Evidence
-from bench.verdict.owner import Found, Scrutiny
+from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import (
     Uplink,
     eui_of,
@@ -48,6 +48,7 @@ from bench.verdict.wire import (
 )
 from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
+from bench.virtual.lorawan.known_answers import wrong_answers
 
 STATUS = "upstream.status"
 REQUEST = "application.request"
@@ -174,7 +175,15 @@ class Inspector:
         self._found += self._accounts.end()
         self._found += self._store.wrong(self._devices, self._kept)
         # What came first may be why the rest came about; what is missing shows in the end only.
-        return sorted(self._found, key=lambda found: found.t_us or inf)
+        found = sorted(self._found, key=lambda found: found.t_us or inf)
+        return [*self._misread(), *found]
+
+    def _misread(self) -> Iterator[Found]:
+        """What is wrong in the LoRaWAN that the bench itself plays, and reads everything with."""
+        owner = Owner.BENCH if self._gateways.rig == "hardware" else Owner.DEVICE
+        for what, due, seen in wrong_answers():
+            check = Scrutiny(rule="uplink", of="LoRaWAN of devices in software", t_us=0)
+            yield replace(check.wrong(what, due, seen), owner=owner)
 
     def _wanted(self, event: Event) -> None:
         device = self._devices.get(event["dev_eui"])

@@ -654,6 +654,22 @@ MUTANTS = (
         "scenarios/test_catalogue_answers.py",
         says="rctx: expected less than 1, observed 1",
     ),
+    device_fault(
+        "a device has LoRaWAN itself wrong, and whoever reads with it",
+        SESSION,
+        "f_cnt, i + 1) for i",
+        "f_cnt, i) for i",
+        ANSWERS,
+        says="LoRaWAN of devices in software: data uplink: expected",
+    ),
+    device_fault(
+        "a device derives the keys of another DevNonce",
+        MAC,
+        "            dev_nonce=dev_nonce,\n            first_f_cnt",
+        "            dev_nonce=dev_nonce ^ 1,\n            first_f_cnt",
+        "scenarios/test_channel_plans.py",
+        says="MIC of [0-9A-F]+:[0-9]+:[0-9A-F]+: expected that of its session",
+    ),
     station_fault(
         "a station does not introduce itself again",
         STATION,
