@@ -31,7 +31,14 @@ _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
 _TOLD_WITHIN_US = 100_000
 _HEARD_BW_HZ = 125_000
+_WAITS_US = 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000
+"""How long a station that was lost waits before it comes again. Who comes later had found nobody,
+and had stopped its radio (Basics Station, sys_linux.c and tc.c)."""
+_POLL_US, _QUEUE_MAX, _QUEUE_OCTETS = 20_000, 64, 10_240
+"""How often a station asks its radio, and how much it keeps of what that heard meanwhile."""
 Signal = tuple[float, float]
+Link = tuple[int, bool | None]
+"""When a station had come (True), was lost (False), or was refused (None)."""
 
 
 class AirFacts(Protocol):
@@ -141,14 +148,20 @@ class Gateways:
     _unreported: dict[str, deque[Event]] = field(default_factory=lambda: defaultdict(deque))
     _diids: set[tuple[str, int]] = field(default_factory=set)
     _told: dict[str, set[tuple[bytes, int, int]]] = field(default_factory=dict)
-    _linked_us: dict[str, int] = field(default_factory=dict)
     _configs_due: dict[str, int] = field(default_factory=dict)
-    _latest: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """When the newest frame ended that each has told, and when it told that."""
+    _latest: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    """When the newest ended of what each has told and a tap has held as long, and its place."""
+    _links: defaultdict[str, list[Link]] = field(default_factory=lambda: defaultdict(list))
+    _configured: set[str] = field(default_factory=set)
+    _given: dict[tuple[str, bytes], tuple[int, int]] = field(default_factory=dict)
+    """When a radio heard what nobody has sent, and its place; until its station tells it."""
+    _bursts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """Since when each has heard of that, how many, and how many octets, from a poll to the next."""
     _found: list[Found] = field(default_factory=list)
     _away_us: dict[str, int] = field(default_factory=dict)
     _may_come_us: dict[str, int] = field(default_factory=dict)
     _cut: set[str] = field(default_factory=set)
+    _unintroduced: set[str] = field(default_factory=set)
     _ended_servers: set[str] = field(default_factory=set)
 
     @property
@@ -190,7 +203,9 @@ class Gateways:
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
             case "fault.begin" if (event["seam"], event["fault"]) == ("air", "replay"):
-                self._on_air.add(bytes.fromhex(event["detail"].get("phy", "")))
+                self._give(event, bytes.fromhex(event["detail"].get("phy", "")))
+            case "fault.begin" if event["fault"] == "no version":
+                self._unintroduced.add(event["station"])
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
                 self._cut.add(event["station"])
                 self._lost(event)
@@ -225,7 +240,7 @@ class Gateways:
     def _lost(self, event: Event, *, is_there: bool = False) -> None:
         """It has no link; `is_there`: it has come, and nobody took it."""
         station = event["station"]
-        self._linked_us[station] = event["t_us"]
+        self._links[station].append((event["t_us"], None if is_there else False))
         self.orders.disturb(station, event["t_us"])
         self._asked_us.pop(station, None)
         self._unreported.pop(station, None)
@@ -243,14 +258,19 @@ class Gateways:
             self._asked_us.pop(station, None)
         if msgtype == "version":
             self._unreported.pop(station, None)
-            self._linked_us[station] = event["t_us"]
+            self._links[station].append((event["t_us"], True))
         if msgtype in ("router_config", "version"):
             self.orders.disturb(station, event["t_us"])
         if event["direction"] == "down":
             if msgtype == "router_config":
+                self._configured.add(station)
                 self.time.configured(station, event["t_us"])
             return
         check = serving(station, f"{msgtype} of {station}", event["t_us"])
+        if "link" in event and msgtype != "version" and station not in self._unintroduced:
+            self._found.append(
+                check.wrong("place", "behind the version of its connection", "first")
+            )
         if msgtype == "getxtime":
             self._asked[station] -= 1
             if self._asked[station] < 0:
@@ -260,29 +280,39 @@ class Gateways:
         if msgtype == "dntxed":
             self._found += self._reports(station, fields, check)
         if not event.get("dropped"):
+            if self._is_overdue(station, event["t_us"]):
+                self._found.append(check.wrong("time", "soon after its link was back", "late"))
             self._away_us.pop(station, None)
 
     def _frame(self, event: Event, check: Scrutiny) -> Iterator[Found]:
         """A frame that a station tells of was on the air."""
         uplink = uplink_of(event["station"], event["t_us"], event.get("held_us", 0), event["text"])
-        sent = None if uplink is None else self.transmission_of(uplink)
-        if sent is not None:
+        if uplink is None:
+            return
+        if (place := self._given.pop((event["station"], uplink.phy), None)) is not None:
+            yield from self._in_order(uplink, place, check)
+        if (sent := self.transmission_of(uplink)) is not None:
             self._told_of.add((event["station"], sent.get("transmission", 0)))
-        elif uplink is not None and uplink.phy not in self._on_air:
+        elif uplink.phy not in self._on_air:
             yield check.wrong("octets", "some that were on the air", uplink.phy)
 
-    def _untold(self, stations: Iterable[str], end_us: int) -> Iterator[tuple[str, Event]]:
-        """What the air has given to stations, and they have not told, though nothing kept them."""
+    def _untold(self, stations: Iterable[str]) -> Iterator[tuple[str, int, Event]]:
+        """What the air has given to stations, and they have not told, with when they heard it.
+
+        Of equal frames that wait for a link a station tells the best.
+        """
         for sent in (one for each in self._sent.values() for one in each if "dr" in one):
-            ended_us = sent["t_us"] + sent["airtime_us"]
-            for station in stations if end_us - ended_us > _TOLD_WITHIN_US else ():
-                number = sent["transmission"]
+            number, phy = sent["transmission"], bytes.fromhex(sent["phy"])
+            equal = {one.get("transmission", 0) for one in self._sent[phy]}
+            for station in stations:
                 was_given = self.air.strength(number, station, 0) is not None
-                this = station, number
-                if not was_given or this in self._told_of or this in self._lost_by:
-                    continue
-                if not self.orders.is_disturbed(station, ended_us, end_us):
-                    yield station, sent
+                heard_us = sent["t_us"] + sent["airtime_us"]
+                told = {number} if self._link(station, heard_us)[1] else equal
+                lost = (station, number) in self._lost_by
+                if was_given and not lost and not any((station, n) in self._told_of for n in told):
+                    yield station, heard_us, sent
+        for (station, phy), (heard_us, _) in self._given.items():
+            yield station, heard_us, self._sent[phy][-1]
 
     def _reports(self, station: str, fields: Mapping[str, Any], check: Scrutiny) -> Iterator[Found]:
         diid, xtime = fields.get("diid", fields.get("seqno")), fields.get("xtime")
@@ -313,17 +343,24 @@ class Gateways:
         for station, unreported in self._unreported.items():
             if unreported and end_us - unreported[0]["t_us"] > REPORTED_WITHIN_US:
                 yield station, unreported[0]["t_us"], "dntxed of what it has sent"
-        for station, sent in self._untold(stations, end_us) if self.time.alone else ():
-            ended_us = sent["t_us"] + sent["airtime_us"]
-            yield station, ended_us, f"word of {sent['frame_id']}, which it has heard"
+        for station, heard_us, sent in self._untold(stations) if self.time.alone else ():
+            tells_us = self._tells_us(station, heard_us)
+            if tells_us is not None and end_us - tells_us > _TOLD_WITHIN_US:
+                yield station, heard_us, f"word of {sent['frame_id']}, which it has heard"
         for station, diid, due_us in self.orders.unsent(end_us) if self.time.alone else ():
             yield station, due_us, f"downlink {diid} on the air"
-        for station, since_us in self._away_us.items():
-            may_us = self._may_come_us[station]
-            within_us = min(_COMES_WITHIN_US[0] + 2 * (may_us - since_us), _COMES_WITHIN_US[1])
+        for station in self._away_us:
             is_shut_out = station in self._cut or self._ended_servers
-            if not is_shut_out and end_us - may_us > within_us:
-                yield station, may_us, "new connection"
+            if not is_shut_out and self._is_overdue(station, end_us):
+                yield station, self._may_come_us[station], "new connection"
+
+    def _is_overdue(self, station: str, at_us: int) -> bool:
+        """Whether who is away had to be back before."""
+        if station not in self._away_us:
+            return False
+        may_us = self._may_come_us[station]
+        within_us = _COMES_WITHIN_US[0] + 2 * (may_us - self._away_us[station])
+        return at_us - may_us > min(within_us, _COMES_WITHIN_US[1])
 
     def configures(self, station: str) -> bool:
         """Note a `router_config`; whether the station has introduced itself for it."""
@@ -344,7 +381,8 @@ class Gateways:
             self._found.append(check.wrong("times", "once on each connection", "again"))
         self.time.connected(station)
         self._told.pop(station, None)
-        self._latest.pop(station, None)
+        self._latest = {key: one for key, one in self._latest.items() if key[0] != station}
+        self._configured.discard(station)
 
     def transmission_of(self, uplink: Uplink) -> Event | None:
         """Which of all transmissions of its octets a station tells of; None for none at all.
@@ -380,7 +418,9 @@ class Gateways:
         yield from check.same("Freq", sent["freq_hz"], uplink.freq_hz)
         number = sent.get("transmission", 0)
         signals = [*self._signals(number, uplink.station)]
-        if uplink.rctx < len(signals):
+        if signals and uplink.rctx >= len(signals):
+            yield check.wrong("rctx", f"less than {len(signals)}", uplink.rctx)
+        elif signals:
             rssi, snr = signals[uplink.rctx]
             yield from check.same("rssi", rssi, uplink.rssi)
             yield from check.same("snr", snr, uplink.snr)
@@ -409,15 +449,52 @@ class Gateways:
             yield check.wrong("times", "once", "again")
         told[uplink.station].add(frame)
         told_us = uplink.t_us - uplink.held_us
-        newest_us, at_us = self._latest.get(uplink.station, (ended_us, told_us))
-        if newest_us - ended_us > APART_US["simulated"] and at_us <= told_us:
-            yield check.wrong(
-                "order", "as they ended", f"{newest_us - ended_us} us before the last"
-            )
-        self._latest[uplink.station] = max((newest_us, at_us), (ended_us, told_us))
-        late_us = told_us - ended_us
-        if late_us > _TOLD_WITHIN_US and self._linked_us.get(uplink.station, 0) < ended_us:
+        yield from self._in_order(uplink, (ended_us, 0), check)
+        late_us, links = told_us - ended_us, self._links[uplink.station]
+        if late_us > _TOLD_WITHIN_US and (not links or links[-1][0] < ended_us):
             yield check.wrong("time", "when it has ended", f"{late_us} us after that")
+
+    def _in_order(self, uplink: Uplink, place: tuple[int, int], check: Scrutiny) -> Iterator[Found]:
+        """What a tap has held as long as another leaves it in the order in which it was told."""
+        key = uplink.station, uplink.held_us
+        newest = self._latest.get(key, place)
+        before_us, is_of_burst = newest[0] - place[0], newest[0] == place[0]
+        if before_us > APART_US["simulated"] or (is_of_burst and newest > place):
+            yield check.wrong("order", "as they ended", f"{before_us} us before the last")
+        self._latest[key] = max(newest, place)
+
+    def _give(self, event: Event, phy: bytes) -> None:
+        """The radio of a station is to have heard what nobody has sent at that moment."""
+        self._on_air.add(phy)
+        station, at_us = event["station"], event["t_us"]
+        since_us, number, octets = self._bursts.get(station, (at_us, 0, 0))
+        if at_us - since_us > _POLL_US:
+            since_us, number, octets = at_us, 0, 0
+        number, octets = number + 1, octets + len(phy)
+        self._bursts[station] = since_us, number, octets
+        is_kept = number <= _QUEUE_MAX and octets <= _QUEUE_OCTETS
+        if is_kept and phy in self._sent and station in self._configured:
+            self._given.setdefault((station, phy), (at_us, number))
+
+    def _tells_us(self, station: str, heard_us: int) -> int | None:
+        """Since when it has to tell what it heard then: at once, or when it is back.
+
+        None where it may have stopped its radio, and forgotten it.
+        """
+        since_us, is_linked = self._link(station, heard_us)
+        later = [one for one in self._links[station] if one[0] > heard_us]
+        next_us, comes = later[0] if later else (heard_us, False)
+        if is_linked:
+            until_us = heard_us + _TOLD_WITHIN_US
+            is_disturbed = self.orders.is_disturbed(station, heard_us, until_us)
+            return heard_us if comes is False and not is_disturbed else None
+        is_first = any(abs(next_us - since_us - one) <= _TOLD_WITHIN_US for one in _WAITS_US)
+        stays = self._link(station, next_us + _TOLD_WITHIN_US) == (next_us, True)
+        return next_us if is_first and stays else None
+
+    def _link(self, station: str, at_us: int) -> Link:
+        before = [one for one in self._links[station] if one[0] <= at_us]
+        return before[-1] if before else (0, True)
 
 
 def _unsaid(name: str, station: str, t_us: int, what: str) -> Found:

@@ -5,7 +5,7 @@ What is wrong before the antenna is the network server's; a right downlink that 
 itself is the gateway's. Only what a device did with a right one can be its own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from math import inf
@@ -36,7 +36,7 @@ from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
 from bench.inspection.station_time import StationTime
 from bench.verdict.expectation import LINK, Evidence
-from bench.verdict.owner import Found, Scrutiny
+from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import (
     Uplink,
     eui_of,
@@ -48,6 +48,7 @@ from bench.verdict.wire import (
 )
 from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
+from bench.virtual.lorawan.known_answers import wrong_answers
 
 STATUS = "upstream.status"
 REQUEST = "application.request"
@@ -63,7 +64,8 @@ class Inspector:
 
     `began`: what the clocks of its servers showed when the bench's was 0, where that is known;
     `kept`: what a store has of its devices in the end, `air`: how strongly they sent, `clocks`:
-    what those of stations show in the end, and when; where that can be looked at.
+    what those of stations show in the end, and when, `on_duty`: which of them keep a duty cycle;
+    where that can be looked at.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Inspector:
         kept: Sequence[Kept] = (),
         air: AirFacts = UNKNOWN_AIR,
         clocks: Mapping[str, Sequence[tuple[int, int]]] | None = None,
+        on_duty: Collection[str] | None = None,
     ) -> None:
         self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins
@@ -106,7 +109,7 @@ class Inspector:
         station_time = StationTime(
             alone=not has_twins, gps_began_us=gps_began_us, shows=clocks or {}
         )
-        self._gateways = Gateways(Orders(plan), station_time, air)
+        self._gateways = Gateways(Orders(plan, on_duty), station_time, air)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
     def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
@@ -172,7 +175,15 @@ class Inspector:
         self._found += self._accounts.end()
         self._found += self._store.wrong(self._devices, self._kept)
         # What came first may be why the rest came about; what is missing shows in the end only.
-        return sorted(self._found, key=lambda found: found.t_us or inf)
+        found = sorted(self._found, key=lambda found: found.t_us or inf)
+        return [*self._misread(), *found]
+
+    def _misread(self) -> Iterator[Found]:
+        """What is wrong in the LoRaWAN that the bench itself plays, and reads everything with."""
+        owner = Owner.BENCH if self._gateways.rig == "hardware" else Owner.DEVICE
+        for what, due, seen in wrong_answers():
+            check = Scrutiny(rule="uplink", of="LoRaWAN of devices in software", t_us=0)
+            yield replace(check.wrong(what, due, seen), owner=owner)
 
     def _wanted(self, event: Event) -> None:
         device = self._devices.get(event["dev_eui"])

@@ -2,11 +2,11 @@
 
 Source: Basics Station, s2e.c. It takes the first window that it can meet, for which it needs the
 downlink 20 ms before (TX_AIM_GAP); what is for class C goes at once. Where another downlink has the
-antenna, or the band is used up, it takes the next window, or none.
+antenna, or its band is used up, it takes the next window, or none.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,9 +83,13 @@ class _Order:
 
 @dataclass(slots=True)
 class Orders:
-    """Remembers of each station of a case what it was handed and what it has sent."""
+    """Remembers of each station of a case what it was handed and what it has sent.
+
+    `on_duty`: who keeps a duty cycle of its own; None where each of them may.
+    """
 
     plan: ChannelPlan
+    on_duty: Collection[str] | None = None
     _orders: dict[tuple[str, str], _Order] = field(default_factory=dict)
     _sent: defaultdict[str, list[Event]] = field(default_factory=lambda: defaultdict(list))
     _disturbed_us: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -160,7 +164,8 @@ class Orders:
         until_us = at_us + _AGAIN_US
         if modulated is not None and order.windows[channel]:
             until_us = at_us + time_on_air_us(modulated, order.octets, crc=False)
-        band = self.plan.band(freq_hz)
+        is_on_duty = self.on_duty is None or sent["sender"] in self.on_duty
+        band = self.plan.band(freq_hz) if is_on_duty else None
         if band is not None and sent["t_us"] < at_us and sent["freq_hz"] in band:
             end_us = sent["t_us"] + sent["airtime_us"] * 1000 // band.per_mille
         return bool(sent["t_us"] < until_us and at_us < end_us)

@@ -256,11 +256,21 @@ class Senders:
     def _looked_at(self, sender: Sender, event: Event) -> Iterator[Found]:
         if event.get("origin") != "device":
             sender.crafted += "f_cnt" in event
+            yield from self._foreign(event)
             return
         yield from self._with_power(event)
         for found in self._looked_into(sender, event):
             yield replace(found, owner=Owner.DEVICE)
         sender.ended_us = event["t_us"] + event.get("airtime_us", 0)
+
+    def _foreign(self, event: Event) -> Iterator[Found]:
+        """A frame that the bench has built of the session that a device has."""
+        frame, device = read_data(bytes.fromhex(event["phy"])), self._devices[event["dev_eui"]]
+        known = [one for one in device.sessions if frame and one.dev_addr == frame.dev_addr]
+        if frame and self.are_known and known and device.session_of(frame, event["f_cnt"]) is None:
+            due = f"that of its session and FCnt {event['f_cnt']}"
+            what = f"MIC of {frame.frame_id}"
+            yield _wrong_of_device(event, event["t_us"], what, due, frame.mic.hex())
 
     def _with_power(self, event: Event) -> Iterator[Found]:
         """It sends with one of the powers of its region."""

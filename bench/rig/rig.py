@@ -520,6 +520,7 @@ class Rig(Expectations):
             kept=self._parts.store.kept(one.dev_eui for one in devices if one.known),
             air=setup.medium,
             clocks=clocks,
+            on_duty=setup.medium.on_duty,
         )
         for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck):
             self.case.find(found)

@@ -12,6 +12,7 @@ from bench.rig.provisioning import FASTEST, Provisioned
 from bench.rig.stations import TappedStation, first_channel, last_heard_us, reception_text
 from bench.station import TextLink
 from bench.station.tap import Tap
+from bench.verdict.case import fault_fields
 from bench.verdict.wire import gps_us
 from bench.virtual.device import ClassARadio, Settings, VirtualDevice
 from bench.virtual.lorawan.air_interface import ChannelPlan
@@ -87,7 +88,6 @@ class SoftwareStation(TappedStation):
         self._seed = seed
         self._antennas_db = [0]
         self._has_gps = False
-        self._duty_cycle = False
         self._task: list[asyncio.Task[None]] = []
         self._station: VirtualStation | None = None
 
@@ -110,7 +110,7 @@ class SoftwareStation(TappedStation):
             seed=self._seed,
             record=setup.record,
             ppm=_ppm(self.eui),
-            duty_cycle=self._duty_cycle,
+            duty_cycle=self.eui in setup.medium.on_duty,
             antennas_db=tuple(self._antennas_db),
             gps_start_us=gps_us(setup.wall_clock_start) if self._has_gps else None,
         )
@@ -142,7 +142,7 @@ class SoftwareStation(TappedStation):
 
     def keep_duty_cycle(self) -> None:
         self._before_start()
-        self._duty_cycle = True
+        self.setup.medium.on_duty.append(self.eui)
 
     def _before_start(self) -> None:
         if self._station is not None:
@@ -161,6 +161,9 @@ class SoftwareStation(TappedStation):
         self.station.clock.repeat_session()
 
     def reconnect_without_version(self) -> None:
+        self.setup.record(
+            "bench", "fault.begin", fault_fields("tap", "no version", {}, station=self.eui)
+        )
         self.station.introduces_itself = False
         self.tap.cut()
         self.tap.restore()

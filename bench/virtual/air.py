@@ -328,6 +328,7 @@ class Medium:
     """The air around one rig; remembers what is being transmitted right now.
 
     And how strong radios have heard what; `antennas_db`: how much weaker each antenna of them is.
+    `on_duty`: the stations that keep a duty cycle.
     """
 
     def __init__(self, region: Named, links: Links, record: Record) -> None:
@@ -339,6 +340,7 @@ class Medium:
         self._on_air: dict[int, _OnAir] = {}
         self._numbers = 0
         self.antennas_db: dict[str, tuple[int, ...]] = {}
+        self.on_duty: list[Eui] = []
         self._strengths: dict[tuple[int, str], tuple[int, float]] = {}
         self._powers_dbm: dict[int, int] = {}
 

@@ -9,7 +9,7 @@ from bench.inspection.gateway import Gateways
 from bench.inspection.orders import Orders
 from bench.inspection.station_time import StationTime
 from bench.verdict.owner import Owner, Scrutiny
-from bench.verdict.wire import Uplink
+from bench.verdict.wire import Uplink, reception_in
 from bench.virtual.lorawan.air_interface import read_data
 from bench.virtual.lorawan.channel_plan import EU868
 
@@ -78,7 +78,7 @@ def test_its_clock_goes_as_time_does() -> None:
     assert found((HEARD, 0), (after(60 * SECOND_US + 10_000), 60 * SECOND_US)) == [wrong]
     assert found((HEARD, 0), (after(60 * SECOND_US + 10_000), 60 * SECOND_US), rig="emulated") == []
     assert len(found((HEARD, 0), (after(-SECOND_US), SECOND_US))) == 1
-    held = replace(after(SECOND_US), t_us=1)
+    held = replace(after(SECOND_US), held_us=1)
     assert found((held, SECOND_US), (HEARD, 0)) == []
 
 
@@ -247,8 +247,8 @@ def test_it_tells_of_frames_in_the_order_in_which_they_ended() -> None:
     assert found((later, SECOND_US), (HEARD, 0)) == [
         "order: expected as they ended, observed 1000000 us before the last"
     ]
-    held = replace(later, t_us=2 * SECOND_US)
-    assert found((held, SECOND_US), (replace(HEARD, t_us=SECOND_US), 0)) == []
+    held = replace(HEARD, t_us=2 * SECOND_US, held_us=2 * SECOND_US - HEARD.t_us)
+    assert found((later, SECOND_US), (held, 0)) == []
 
 
 def test_it_tells_of_a_frame_once_and_at_once() -> None:
@@ -288,6 +288,53 @@ def test_what_it_has_heard_it_tells() -> None:
     lost = {"receiver": "west", "transmission": 7}
     assert told_of(sent, (1, "radio.lost", lost)) == []
     assert told_of(sent, (2, "station.link", {"event": "refused"})) == []
+
+
+@pytest.mark.parametrize(
+    ("back_s", "owes"), [(2, True), (3, True), (4, False), (5, True), (12, False)]
+)
+def test_what_it_has_heard_without_a_link_it_tells_when_it_is_back(back_s: int, owes: bool) -> None:
+    cut = {"seam": "tap", "fault": "cut"}
+    version = {"direction": "up", "text": '{"msgtype": "version"}'}
+    events: list[Happened] = [
+        (1, "fault.begin", cut), (1, "radio.transmit", PLACES), (1, "fault.end", cut)
+    ]  # fmt: skip
+    tells = (back_s, "station.text", {"direction": "up", "text": UPDF % 0x26000001})
+    back = (back_s, "station.text", version)
+    untold = "west: word of a, which it has heard: expected one, observed none"
+    assert told_of(*events, back, until_s=20) == [untold] * owes
+    assert told_of(*events, back, tells, until_s=20) == []
+    assert told_of(*events, back, (back_s, "fault.begin", cut), until_s=back_s + 1) == []
+
+
+def given(*told: int, of: int) -> list[str]:
+    """What is wrong where the radio of a station is given so many frames and tells these."""
+    texts = [UPDF % (0x26000001 + n) for n in range(of)]
+    events: list[Happened] = [(1, "station.text", {"direction": "down", "text": CONFIG})]
+    for n, text in enumerate(texts):
+        uplink = reception_in(text)
+        assert uplink is not None
+        phy = uplink.phy.hex()
+        sent = {"transmission": n, "direction": "up", "genuine": True, "phy": phy, "frame_id": n}
+        events.append((1, "radio.transmit", sent))
+        detail = {"phy": phy}
+        events.append((2, "fault.begin", {"seam": "air", "fault": "replay", "detail": detail}))
+    events += [(2, "station.text", {"direction": "up", "text": texts[n]}) for n in told]
+    return told_of(*events)
+
+
+CONFIG = '{"msgtype": "router_config"}'
+
+
+def test_it_tells_what_its_radio_has_heard_in_one_moment_in_that_order() -> None:
+    assert given(0, 1, 2, of=3) == []
+    order = "order: expected as they ended, observed 0 us before the last"
+    assert [one.partition(": ")[2] for one in given(1, 0, 2, of=3)] == [order]
+    assert [one.partition(": ")[2] for one in given(0, 2, of=3)] == [
+        "word of 1, which it has heard: expected one, observed none"
+    ]
+    assert given(*range(64), of=66) == []
+    assert len(given(*range(63), of=66)) == 1
 
 
 def test_what_it_tells_was_on_the_air() -> None:
