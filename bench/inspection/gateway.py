@@ -203,7 +203,10 @@ class Gateways:
             case "station.link":
                 self._lost(event, is_there=event["event"] == "refused")
             case "fault.begin" if (event["seam"], event["fault"]) == ("air", "replay"):
-                self._give(event, bytes.fromhex(event["detail"].get("phy", "")))
+                phy = bytes.fromhex(event["detail"].get("phy", ""))
+                self._on_air.add(phy)
+                if "station" in event:  # a second radio of a lab is heard by whoever can
+                    self._give(event, phy)
             case "fault.begin" if event["fault"] == "no version":
                 self._unintroduced.add(event["station"])
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
@@ -465,7 +468,6 @@ class Gateways:
 
     def _give(self, event: Event, phy: bytes) -> None:
         """The radio of a station is to have heard what nobody has sent at that moment."""
-        self._on_air.add(phy)
         station, at_us = event["station"], event["t_us"]
         since_us, number, octets = self._bursts.get(station, (at_us, 0, 0))
         if at_us - since_us > _POLL_US:
