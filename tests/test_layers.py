@@ -118,6 +118,7 @@ STRANGERS = {
     "bench.virtual": ("lns.lorawan", "lns.uplink.mac_layer"),
     "bench.virtual.lorawan": ("lns",),
     "bench.score": ("lns",),
+    "bench.explore": ("lns.lorawan.frame",),
     "bench.device": ("bench.virtual",),
     "bench.station": ("bench.virtual",),
     "bench.lab": ("bench.virtual",),

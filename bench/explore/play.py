@@ -7,7 +7,6 @@ a rig (`bench.explore.rig_stage`).
 
 import heapq
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -49,17 +48,8 @@ from bench.explore.trace import (
     UpstreamDisturbed,
 )
 from bench.verdict.wire import Upinfo, frame_told
-from lns.lorawan.crypto import SessionKeys, derive_session_keys
-from lns.lorawan.frame import (
-    Data,
-    JoinAcceptFields,
-    MalformedFrame,
-    MType,
-    build_data,
-    build_join_request,
-    open_join_accept,
-    parse,
-)
+from bench.virtual.lorawan.air_interface import Kind, SessionKeyPair, data_frame, read_data
+from bench.virtual.lorawan.join_frames import join_request, read_join_accept, session_keys
 from lns.lorawan.identifiers import DevAddr, Eui
 
 DR, FREQ_HZ = 5, 868_100_000
@@ -83,7 +73,7 @@ class Secrets:
     join_eui: Eui
     app_key: bytes = field(repr=False)
     dev_addr: DevAddr
-    keys: SessionKeys | None = field(default=None, repr=False)
+    keys: SessionKeyPair | None = field(default=None, repr=False)
 
 
 def reception_text(frame: Frame, xtime: int, number: int) -> str:
@@ -156,7 +146,7 @@ class Player:
     secrets: Secrets
     device: Device
     f_cnt: int
-    keys: SessionKeys | None
+    keys: SessionKeyPair | None
     dev_addr: DevAddr
     session: int = -1
     life: int = 0
@@ -349,11 +339,11 @@ class Conductor:
             return None
         f_cnt = player.f_cnt if forged else player.next_f_cnt()
         content = b"same" if same else len(self._trace.frames).to_bytes(3, "big")
-        phy = build_data(
-            MType.CONFIRMED_UP if confirmed else MType.UNCONFIRMED_UP,
-            dev_addr=player.dev_addr,
-            f_cnt=f_cnt,
-            keys=player.keys,
+        phy = data_frame(
+            Kind.CONFIRMED_UP if confirmed else Kind.UNCONFIRMED_UP,
+            player.dev_addr,
+            player.keys,
+            f_cnt,
             f_port=2,
             payload=content,
             f_opts=LINK_CHECK_REQ if asks else b"",
@@ -379,7 +369,7 @@ class Conductor:
 
     def _request(self, player: Player) -> bytes:
         secrets = player.secrets
-        return build_join_request(
+        return join_request(
             secrets.app_key,
             join_eui=secrets.join_eui,
             dev_eui=secrets.dev_eui,
@@ -436,39 +426,22 @@ class Conductor:
         for number, pdu in self._stage.downlinks():
             if self._heard.get(number) is not joining:
                 continue
-            accept = _accept(player, pdu)
+            app_key = player.secrets.app_key
+            accept = read_join_accept(app_key, pdu)
             if accept is not None:
-                player.keys = _session_keys(player, accept)
-                player.dev_addr, player.session = accept.dev_addr, joining.number
+                nonces = accept.join_nonce, accept.net_id, player.nonce
+                player.keys = session_keys(app_key, *nonces)
+                player.dev_addr, player.session = DevAddr(accept.dev_addr), joining.number
                 player.f_cnt, player.last = 0, None
-                self._trace.dev_addr[joining.number] = accept.dev_addr
+                self._trace.dev_addr[joining.number] = player.dev_addr
 
     def _answered(self, number: int, pdu: bytes) -> Answered:
         frame = self._heard[number]
         if frame.is_join:
-            accept = _accept(self._players[frame.device], pdu)
+            accept = read_join_accept(self._players[frame.device].secrets.app_key, pdu)
             return Answered(number, join_nonce=accept.join_nonce if accept else None)
-        with suppress(MalformedFrame):
-            said = parse(pdu)
-            if isinstance(said, Data):
-                return Answered(number, said.dev_addr, said.f_cnt)
-        return Answered(number)
-
-
-def _accept(player: Player, pdu: bytes) -> JoinAcceptFields | None:
-    try:
-        return open_join_accept(player.secrets.app_key, pdu)
-    except MalformedFrame:
-        return None
-
-
-def _session_keys(player: Player, accept: JoinAcceptFields) -> SessionKeys:
-    return derive_session_keys(
-        player.secrets.app_key,
-        join_nonce=accept.join_nonce,
-        net_id=accept.net_id,
-        dev_nonce=player.nonce,
-    )
+        said = read_data(pdu)
+        return Answered(number, DevAddr(said.dev_addr), said.f_cnt) if said else Answered(number)
 
 
 def _spoilt(phy: bytes) -> bytes:

@@ -32,8 +32,9 @@ from bench.explore.trace import Delivered, Frame, Trace, Words
 from bench.rig.stations import GatewayAway
 from bench.verdict import wire
 from bench.verdict.expectation import Due, words
+from bench.virtual.lorawan.air_interface import read_data
+from bench.virtual.lorawan.join_frames import read_join_request
 from lns.clock import now_us
-from lns.lorawan.frame import parse
 
 FIRST_STATIONS = ("west", "east", "north")
 ALIKE = "01000009"  # the DevAddr of several devices
@@ -166,12 +167,14 @@ class RigStage:
         """A frame as the rig knows it; announced, so that its books know who sent it."""
         if frame.number not in self._sent:
             dev_eui = self._devices[frame.device].provisioned.dev_eui
-            frame_id = parse(frame.phy).frame_id  # type: ignore[union-attr]
+            read = read_join_request if frame.is_join else read_data
+            said = read(frame.phy)
+            assert said is not None, "the conductor builds what can be read"
             if frame.is_join:
-                made: Sent | Joining = Joining(dev_eui, frame_id, frame.phy, frame.f_cnt)
+                made: Sent | Joining = Joining(dev_eui, said.frame_id, frame.phy, frame.f_cnt)
             else:
                 session, confirmed = max(frame.session, 0), frame.confirmed
-                made = Sent(dev_eui, frame_id, frame.phy, frame.f_cnt, session, confirmed)
+                made = Sent(dev_eui, said.frame_id, frame.phy, frame.f_cnt, session, confirmed)
             self._sent[frame.number] = made
         return self._sent[frame.number]
 
