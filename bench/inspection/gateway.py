@@ -209,6 +209,8 @@ class Gateways:
                     self._give(event, phy)
             case "fault.begin" if event["fault"] == "no version":
                 self._unintroduced.add(event["station"])
+            case "fault.begin" if event["fault"] == "no clock":
+                self.time.broken.add(event["station"])
             case "fault.begin" if (event["seam"], event["fault"]) == ("tap", "cut"):
                 self._cut.add(event["station"])
                 self._lost(event)

@@ -34,6 +34,8 @@ class StationTime:
     alone: bool = True
     gps_began_us: int | None = None
     shows: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    """Whose radio shows no clock any more."""
     _ended: dict[tuple[str, int], tuple[int, int, int]] = field(default_factory=dict)
     """The first frame of each session of a radio: session byte, counter, and when it ended."""
     _shown: dict[str, tuple[int, int, int]] = field(default_factory=dict)
@@ -89,6 +91,8 @@ class StationTime:
             if abs(apart_us) > self.apart_us(0):
                 yield check.wrong("gpstime", "when it has ended", f"{apart_us} us after that")
         if not uplink.xtime:  # a station without a clock
+            if self.rig == "simulated" and self._has_shown(uplink.station, ended_us):
+                yield check.wrong("xtime", "what its clock counts", 0)
             return
         passed_us, counted_us = self.passed(uplink, ended_us)
         clock, counter_us = divmod(uplink.xtime, _END)
@@ -103,6 +107,10 @@ class StationTime:
             yield check.wrong("session of xtime", first[0] % 256, clock % 256)
         if ended_us > since_us:
             yield from self._as_shown(uplink, ended_us, check)
+
+    def _has_shown(self, station: str, before_us: int) -> bool:
+        shown = self._shown.get(station)
+        return shown is not None and shown[2] < before_us and station not in self.broken
 
     def said(self, uplink: Uplink, check: Scrutiny) -> Iterator[Found]:
         """The same of a frame that no radio has sent: it is told as soon as it was heard."""

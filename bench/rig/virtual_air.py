@@ -155,18 +155,21 @@ class SoftwareStation(TappedStation):
         self.station.restart()
 
     def break_clock(self) -> None:
+        self._fault("no clock")
         self.station.clock.break_down()
 
     def repeat_session(self) -> None:
         self.station.clock.repeat_session()
 
     def reconnect_without_version(self) -> None:
-        self.setup.record(
-            "bench", "fault.begin", fault_fields("tap", "no version", {}, station=self.eui)
-        )
+        self._fault("no version")
         self.station.introduces_itself = False
         self.tap.cut()
         self.tap.restore()
+
+    def _fault(self, fault: str) -> None:
+        fields = fault_fields("tap", fault, {}, station=self.eui)
+        self.setup.record("bench", "fault.begin", fields)
 
 
 def _ppm(eui: Eui) -> int:

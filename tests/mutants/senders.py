@@ -218,6 +218,14 @@ MUTANTS = (
         says="downlink in its window: expected one that it hears",
     ),
     station_fault(
+        "a station names no moment",
+        STATION,
+        "                xtime=frame.xtime,",
+        "                xtime=0,",
+        ANSWERS,
+        says="xtime: expected what its clock counts, observed 0",
+    ),
+    station_fault(
         "a station makes up how strong it hears",
         STATION,
         "rssi_dbm, snr_db = as_stored(rssi_dbm, snr_db)",
