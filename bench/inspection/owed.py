@@ -62,7 +62,8 @@ class Sender:
     crafted: int = 0
     """How many frames with counters of its own others have made since."""
     may_begin: bool = False
-    """Whether it may have begun again since."""
+    has_forgotten: bool = False
+    """Whether it may have begun again since, and whether without what it knew before."""
     dev_nonce: int | None = None
     dev_addr: str = ""
     """That of its newest frame."""

@@ -123,6 +123,7 @@ class Senders:
                     sender.forget()
                     sender.ended_us = None
                     sender.may_begin = "keeps" not in event
+                    sender.has_forgotten = sender.may_begin and event["text"] == "ATZ"
                 self._told_to_repeat(sender, event)
             case "device.line":
                 yield from self._missed(sender, event)
@@ -327,7 +328,8 @@ class Senders:
             sender.settle()  # with a frame that nobody heard
         sender.latest, sender.phy, sender.crafted = place, event["phy"], 0
         sender.tries, sender.was_handed = 1, False
-        sender.may_begin, sender.message, sender.to_hear = False, None, None
+        sender.may_begin = sender.has_forgotten = False
+        sender.message, sender.to_hear = None, None
         if self.are_known:
             yield from self._as_it_may(frame, event, check)
         self._asks_for_life(sender, event)
@@ -375,7 +377,9 @@ class Senders:
         """A new message has the next counter, or the first one of its stack."""
         device, latest, f_cnt = self._devices[event["dev_eui"]], sender.latest, event["f_cnt"]
         due = [device.first_f_cnt]
-        if latest is not None and latest[0] == event["session"]:
+        if sender.has_forgotten and self.are_known:
+            pass
+        elif latest is not None and latest[0] == event["session"]:
             due = [latest[1] + 1, *due[: sender.may_begin]]
         elif latest is None and (session := device.session_of(frame, f_cnt)) is not None:
             if session.f_cnt_up is not None:

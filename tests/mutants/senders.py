@@ -217,6 +217,14 @@ MUTANTS = (
         ANSWERS,
         says="downlink in its window: expected one that it hears",
     ),
+    device_fault(
+        "a device that loses its memory goes on",
+        "bench/virtual/device.py",
+        "            if not memory:\n                self._network",
+        "            if False:\n                self._network",
+        "scenarios/test_counter_limits.py",
+        says="FCnt: expected 1, observed",
+    ),
     station_fault(
         "a station names no moment",
         STATION,
