@@ -106,6 +106,8 @@ class Lines:
         for text in self._books.tried(self._name, message.channel, message.message_id, now_us()):
             self._found(text)
         if self.room is not None and self._had >= self.room:
+            if self._is_full:
+                self._found(f"{self._name}: {message.message_id}: asked for behind no room")
             self._is_full = True
             raise EffectUnavailable("the application has no room")
         refuses = self._refuses is not None and message.message_id.startswith(self._refuses)
