@@ -470,7 +470,7 @@ class Keeping:
         lns = dice.choice(sorted(self._stores))
         store, held = self._stores[lns], self._held.get(lns, ())
         if (what := dice.randrange(6)) == 5:
-            await store.next_join_nonce(dev_eui, dice.randrange(9))
+            await store.next_join_nonce(dev_eui, 1 + dice.randrange(9))
         elif what == 0:
             await store.refresh(dev_eui)
             held = store.sessions(dev_eui)

@@ -6,7 +6,7 @@ And does it keep what it takes, all that was written together or none of it?
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -54,9 +54,9 @@ def _ill_refused(file: Path, kind: str) -> Iterator[str]:
     for other in sorted(_KINDS.keys() - {kind}):
         for opened in _KINDS[other]:
             yield from _wrong(file, opened, f"ours holds something else than {other}")
-    for look in looks:
-        yield from _wrong(file.with_name("none"), look, "none is no file")
-        yield from _wrong(file, look, "")
+    for reads in looks:
+        yield from _wrong(file.with_name("none"), reads, "none is no file")
+        yield from _wrong(file, reads, "")
     with closing(connect(file, isolation_level=None)) as db:
         [version] = db.execute("PRAGMA user_version").fetchone()
         db.execute("PRAGMA user_version = 7")
@@ -109,8 +109,8 @@ _KIND = Kind(
     letters=b"LNSt",
     tables=_TABLES,
     upgrades=(
-        lambda db: _do(db, "ALTER TABLE one ADD COLUMN text TEXT"),
-        lambda db: _do(db, "UPDATE one SET text = 'upgraded'"),
+        lambda db: _change(db, "ALTER TABLE one ADD COLUMN text TEXT"),
+        lambda db: _change(db, "UPDATE one SET text = 'upgraded'"),
     ),
     shrinks=True,
 )
@@ -131,7 +131,7 @@ async def ill_written(dice: Random) -> list[str]:
             await _inbox_at_random(inbox, entries_max, dice, found.append)
         found += _upgraded(folder / "older")
         file = SqliteFile(folder / "numbers", _KIND)
-        file.read_at_once(lambda db: _do(db, "PRAGMA foreign_keys = ON"))
+        file.read_at_once(lambda db: _change(db, "PRAGMA foreign_keys = ON"))
         due = list[int]()
         for _ in range(_ROUNDS):
             found += await _written(file, due, dice)
@@ -181,7 +181,7 @@ async def _written(file: SqliteFile, due: list[int], dice: Random) -> list[str]:
         refused = dice.choice((_REFUSED, _UNCOMMITTED, "", "", ""))
         for number in numbers:
             sql = refused if refused and number == numbers[-1] else _ADD
-            asked.append(file.submit(lambda db, sql=sql, of=number: _do(db, sql, of)))
+            asked.append(file.submit(partial(_do, sql=sql, number=number)))
         if not refused:
             due += numbers
         ends += [FileUnusable if refused else number for number in numbers]
@@ -194,14 +194,18 @@ async def _written(file: SqliteFile, due: list[int], dice: Random) -> list[str]:
     told = await asyncio.gather(*asked, return_exceptions=True)
     seen.append(await file.read(_numbers))
     wrong = [f"a file: expected {due}, observed {one}" for one in seen if one != due]
-    said = [type(one) if isinstance(one, FileUnusable) else one for one in told]
+    said: list[object] = [type(one) if isinstance(one, FileUnusable) else one for one in told]
     said[left : left + 1] = ends[left : left + 1]
     return wrong if said == ends else [*wrong, f"writes: expected {ends}, observed {said}"]
 
 
-def _do(db: Connection, sql: str, number: int | None = None) -> int:
-    db.execute(sql, () if number is None else (number,))
-    return number or 0
+def _do(db: Connection, sql: str, number: int) -> int:
+    db.execute(sql, (number,))
+    return number
+
+
+def _change(db: Connection, sql: str) -> None:
+    db.execute(sql)
 
 
 def _numbers(db: Connection) -> list[int]:
@@ -234,10 +238,10 @@ def _upgraded(file: Path) -> Iterator[str]:
 async def _compacted(file: SqliteFile) -> list[str]:
     """Pages go back when most of a long file is free, and the next ones keep some room."""
     wrong = []
-    await file.write(lambda db: _do(db, "DELETE FROM one"))
+    await file.write(lambda db: _change(db, "DELETE FROM one"))
     for pages, freed in ((300, 250), (800, 380), (800, 700), (400, 390)):
-        await file.write(lambda db, many=pages: _fill(db, many))
-        await file.write(lambda db, many=freed: _do(db, "DELETE FROM one WHERE number < ?", many))
+        await file.write(partial(_fill, pages=pages))
+        await file.write(partial(_do, sql="DELETE FROM one WHERE number < ?", number=freed))
         [before] = await file.read(lambda db: db.execute("PRAGMA freelist_count").fetchone())
         await file.compact()
         [free] = await file.read(lambda db: db.execute("PRAGMA freelist_count").fetchone())
@@ -250,7 +254,7 @@ async def _compacted(file: SqliteFile) -> list[str]:
             wrong.append(f"of {pages} pages: expected {due} free, observed {free}, {auto}")
         if is_due and octets != all_ * _PAGE_BYTES:
             wrong.append(f"of {pages} pages: expected {all_} in the file, observed {octets} octets")
-        await file.write(lambda db: _do(db, "DELETE FROM one"))
+        await file.write(lambda db: _change(db, "DELETE FROM one"))
     return wrong
 
 
