@@ -253,6 +253,8 @@ class Deciding:
         """One more batch; `fails`: what comes between its effects and what keeps them."""
         dice, number = self._dice, 1 if self.store.batch_max == 1 else self._dice.randint(1, 5)
         batch = [self._drawn() for _ in range(number)]
+        if not any(act[0] in ("put", "park") for acts in batch for act in acts):
+            fails = None  # nobody insists on keeping nothing
         undone = [dice.randrange(4) == 0 and fails is None for _ in batch]
         forgotten: list[tuple[str, object, *tuple[object, ...]]] = []
         if not self._is_small:
