@@ -61,7 +61,14 @@ from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui, dev_addr, eui
 from lns.startup import prepare
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.redis import RedisStore, dev_nonces_of, join_nonce_of, keys_of, sessions_of
+from lns.store.redis import (
+    RedisStore,
+    dev_nonces_of,
+    devices_with,
+    join_nonce_of,
+    keys_of,
+    sessions_of,
+)
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from lns.uplink.registry import EndDevice
@@ -515,6 +522,13 @@ class RealRedis:
                 keeping = Keeping(stores, dev_eui, dice)
                 for _ in range(_STEPS):
                     await keeping.go_on()
+            named, addr = devices[:2], dev_addr("FE0F0F0F")
+            _ask(
+                "SADD", devices_with(addr), *named, f"{named[0]}0", f"0{named[0]}", "somebody else"
+            )
+            if (seen := await stores["lns-x"].devices_with(addr)) != tuple(named):
+                self._found(f"{addr}: expected devices {named}, observed {seen}")
+            _ask("DEL", devices_with(addr))
             for dev_eui in devices[:_KEEPINGS]:
                 await stores["lns-x"].forget(dev_eui)
                 left = {*_ask("KEYS", keys_of(dev_eui))} - {join_nonce_of(dev_eui).encode()}
