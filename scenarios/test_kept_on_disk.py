@@ -44,6 +44,16 @@ async def has_effect_with_room(rig, number):
     rig.expect_ignored(last, by="sequence", times=0)
 
 
+async def test_whatever_is_written_a_file_keeps_it_as_memory_does(rig):
+    """All that was written together or none of it; sessions, inboxes, and files of any kind."""
+    rig.keep_on_disk()
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    await rig.bid_at_random(rig.alpha)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_reply(uplink)
+
+
 async def test_what_is_kept_in_a_file_is_what_has_happened(rig):
     """Sessions, counters, repeated answers and DevNonces; and who said nothing is as it was."""
     rig.keep_on_disk()

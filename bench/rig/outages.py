@@ -208,8 +208,9 @@ class Outages:
     async def bid_at_random(self, device: Any) -> None:
         """Let servers that nobody runs claim frames of a device, in sessions that it never had.
 
-        They also keep sessions of devices that nobody has, join with them and forget them. In a
-        Redis all of it comes to what it would in memory.
+        They also keep sessions of devices that nobody has, join with them and forget them, and
+        inboxes that nobody reads. In a Redis all of it comes to what it would in memory. A server
+        that is alone with its file claims nothing.
         """
         await self.setup.begin()
         dice = stream(self.setup.seed, "bids")

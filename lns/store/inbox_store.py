@@ -212,6 +212,8 @@ class MemoryEntries:
 
     def put(self, place: Place, mark: Mark) -> None:
         marks = self.marks[place.table]
+        if self._undo is not None and (old := marks.get(place.name)) is not None:
+            self._undo.append(lambda: _stand_before_later(marks, old.position))
         self.restore_when_undone(marks, place.name)
         marks[place.name] = mark
         marks.move_to_end(place.name)
@@ -286,6 +288,11 @@ class MemoryEntries:
             self._undo.append(lambda: things.update({name: old}))
         else:
             self._undo.append(lambda: things.pop(name, None))
+
+
+def _stand_before_later(marks: OrderedDict[str, Mark], position: int) -> None:
+    for name in [name for name, mark in marks.items() if mark.position > position]:
+        marks.move_to_end(name)
 
 
 class MemoryInboxStore:

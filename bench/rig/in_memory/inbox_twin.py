@@ -3,22 +3,27 @@
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from random import Random
 from sqlite3 import Connection, connect
 from typing import TypeVar
 
 from bench.inspection.redis_use import Words
 from bench.rig.in_memory.outbox_file import ill_kept
+from lns.clock import StoreUnavailable
 from lns.delivery.detectors import PERFORMS
 from lns.delivery.inbox import figures, figures_in
 from lns.store.inbox_store import (
     EVICTED,
     OVERRUNS,
+    POSITION,
     Batch,
     Identity,
+    InboxStore,
     Mark,
     MemoryEntries,
+    MemoryInboxStore,
     ParkedMessage,
     Place,
     SqliteInboxStore,
@@ -220,3 +225,124 @@ def _without_topic(name: str) -> str:
         length, _, rest = name.partition(":")
         name = rest[int(length) + 1 :]
     return name
+
+
+class _Undone(Exception):
+    """An effect, or all work, has failed."""
+
+
+_Acts = Sequence[tuple[str, object, *tuple[object, ...]]]
+
+
+class Deciding:
+    """Batches of messages that a store of an inbox keeps as one in memory does.
+
+    A message has a place in some tables and a number, and is put aside or no more; it may fail, and
+    so may a whole batch. Marks are let go from the oldest.
+    """
+
+    def __init__(
+        self, store: InboxStore, entries_max: int, dice: Random, found: Callable[[str], None]
+    ) -> None:
+        self.store, self._dice, self._found = store, dice, found
+        self._twin = MemoryInboxStore(entries_max=entries_max)
+        self._is_small = entries_max < 99  # then marks leave by themselves
+        self._messages = 0
+
+    async def go_on(self, fails: Callable[[], None] | None = None) -> None:
+        """One more batch; `fails`: what comes between its effects and what keeps them."""
+        dice, number = self._dice, 1 if self.store.batch_max == 1 else self._dice.randint(1, 5)
+        batch = [self._drawn() for _ in range(number)]
+        if not any(act[0] in ("put", "park") for acts in batch for act in acts):
+            fails = None  # nobody insists on keeping nothing
+        undone = [dice.randrange(4) == 0 and fails is None for _ in batch]
+        forgotten: list[tuple[str, object, *tuple[object, ...]]] = []
+        if not self._is_small:
+            before_us = self._messages - dice.randrange(9)
+            forgotten = [("forget", table, before_us, dice.randint(1, 3)) for table in Table]
+        is_all_undone = dice.randrange(6) == 0 and fails is None
+        ends = []
+        for store, fault in ((self._twin, None), (self.store, fails)):
+            seen: list[object] = []
+            work = _work(batch, undone, forgotten, seen, fault, is_all_undone=is_all_undone)
+            try:
+                seen.append(await store.transact([_places(one) for one in batch], work))
+            except _Undone as error:
+                seen.append(str(error))
+            ends.append(seen)
+        self._compare("a batch", *ends)
+        await self.look()
+
+    async def look(self) -> None:
+        """What both hold."""
+        held = []
+        for store in (self._twin, self.store):
+            told = await store.summary()
+            numbers = {name: by for name, by in told.numbers.items() if by and name != POSITION}
+            held.append((told.sizes, numbers, told.parked, await store.parked()))
+        self._compare("an inbox", *held)
+
+    async def is_refused(self) -> None:
+        """Nothing of a batch is kept."""
+        one = self._drawn()
+        try:
+            await self.store.transact([_places(one)], _work([one], [False], [], []))
+            self._found("a batch: expected refused, observed kept")
+        except StoreUnavailable:
+            await self.look()
+
+    def _drawn(self) -> _Acts:
+        dice = self._dice
+        self._messages += 1
+        acts: list[tuple[str, object, *tuple[object, ...]]] = []
+        for table in dice.sample(tuple(Table), dice.randrange(4)):
+            place = Place(table, f"{dice.randrange(12)}")
+            mark = Mark(self._messages, self._messages, dice.randrange(3))
+            acts += [("get", place), ("put", place, mark), ("get", place)]
+        name = dice.choice("ab")
+        if acts:
+            acts += [("add", name, dice.randint(1, 3)), ("number", name)]
+        identity = "bus", dice.choice("cd"), dice.randrange(2), dice.choice("ef"), dice.choice("gh")
+        if dice.randrange(3) == 0:
+            return [*acts, ("unpark", identity)]
+        facts = self._messages, None, f"reason {self._messages}", dice.randrange(9)
+        parked_us = self._messages * 7_919 % 10_007  # the clock of who puts aside may go back
+        return [*acts, ("park", ParkedMessage(*identity, *facts, parked_us, b"{}"))]
+
+    def _compare(self, what: str, due: object, seen: object) -> None:
+        if seen != due:
+            self._found(f"{what}: expected {due}, observed {seen}")
+
+
+def _places(acts: _Acts) -> list[Place]:
+    return [act[1] for act in acts if act[0] == "put" and isinstance(act[1], Place)]
+
+
+def _act(entries: Batch, what: str, *facts: object) -> object:
+    return getattr(entries, what)(*facts)
+
+
+def _work(
+    batch: Sequence[_Acts],
+    undone: Sequence[bool],
+    forgotten: _Acts,
+    seen: list[object],
+    fails: Callable[[], None] | None = None,
+    *,
+    is_all_undone: bool = False,
+) -> Work[int]:
+    async def work(entries: Batch) -> int:
+        for acts, is_undone in zip(batch, undone, strict=True):
+            with suppress(_Undone), entries.attempt():
+                seen.extend(_act(entries, *act) for act in acts)
+                if is_undone:
+                    raise _Undone
+        for act in forgotten:
+            _act(entries, *act)
+        if is_all_undone:
+            raise _Undone("all of it")
+        if fails is not None:
+            fails()
+        return len(batch)
+
+    return work

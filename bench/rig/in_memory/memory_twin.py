@@ -7,6 +7,7 @@ which counter it is answered with, and which sessions are kept.
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from operator import is_
+from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from lns.store.inbox_store import (
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis import RedisStore, sessions_of
 from lns.store.redis_claims import RedisClaims, asked_by
+from lns.store.sqlite import SqliteStore
 
 T = TypeVar("T")
 Act = Callable[[MemoryClaims], Coroutine[Any, Any, Any]]
@@ -299,6 +301,50 @@ class TwinStore:
             self._twin.found(f"{dev_eui}: {said}")
 
 
+class TwinFile:
+    """Sessions of one server in a file, which are as they would be in memory; `refresh` opens it
+    anew.
+    """
+
+    def __init__(self, path: Path, found: Callable[[str], None]) -> None:
+        self._path, self._found = path, found
+        self._store, self._memory = SqliteStore(path), MemoryStore()
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        due = self._memory.sessions(dev_eui), self._memory.dev_nonces(dev_eui)
+        seen = self._store.sessions(dev_eui), self._store.dev_nonces(dev_eui)
+        self._compare(dev_eui, due, seen)
+        return seen[0]
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        self.sessions(dev_eui)
+        self.close()
+        self._store = SqliteStore(self._path)
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        await self._memory.keep_sessions(dev_eui, sessions)
+        await self._store.keep_sessions(dev_eui, sessions)
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        due = await self._memory.keep_join(dev_eui, dev_nonce, sessions)
+        kept = await self._store.keep_join(dev_eui, dev_nonce, sessions)
+        self._compare(dev_eui, due, kept)
+        return kept
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        due = await self._memory.next_join_nonce(dev_eui, least)
+        self._compare(dev_eui, due, seen := await self._store.next_join_nonce(dev_eui, least))
+        return seen
+
+    def close(self) -> None:
+        """Give the file up."""
+        self._store.close()
+
+    def _compare(self, dev_eui: Eui, due: object, seen: object) -> None:
+        if seen != due:
+            self._found(f"{dev_eui}: expected {due}, observed {seen}")
+
+
 class TwinClaims:
     """Claims of the servers of one Redis, each of which is granted as in memory."""
 
@@ -410,7 +456,9 @@ class Keeping:
     sessions share their DevAddr or a key. Each keeping has few counters.
     """
 
-    def __init__(self, stores: Mapping[str, TwinStore], dev_eui: Eui, dice: Random) -> None:
+    def __init__(
+        self, stores: Mapping[str, TwinStore | TwinFile], dev_eui: Eui, dice: Random
+    ) -> None:
         self._stores, self._dev_eui, self._dice = stores, dev_eui, dice
         self._counters = [0, *dice.sample(_COUNTERS[1:], dice.randint(1, 4))]
         self._held: dict[str, tuple[Session, ...]] = {}
@@ -422,7 +470,7 @@ class Keeping:
         lns = dice.choice(sorted(self._stores))
         store, held = self._stores[lns], self._held.get(lns, ())
         if (what := dice.randrange(6)) == 5:
-            await store.next_join_nonce(dev_eui, dice.randrange(9))
+            await store.next_join_nonce(dev_eui, 1 + dice.randrange(9))
         elif what == 0:
             await store.refresh(dev_eui)
             held = store.sessions(dev_eui)

@@ -50,6 +50,7 @@ from bench.inspection.redis_use import (
     released,
     reserved,
 )
+from bench.rig.in_memory.inbox_twin import Deciding
 from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
 from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.provisioning import kept_for_inspector
@@ -60,7 +61,14 @@ from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui, dev_addr, eui
 from lns.startup import prepare
 from lns.store.inbox_redis import RedisInboxStore
-from lns.store.redis import RedisStore, dev_nonces_of, join_nonce_of, keys_of, sessions_of
+from lns.store.redis import (
+    RedisStore,
+    dev_nonces_of,
+    devices_with,
+    join_nonce_of,
+    keys_of,
+    sessions_of,
+)
 from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from lns.uplink.registry import EndDevice
@@ -68,6 +76,7 @@ from lns.uplink.registry import EndDevice
 _FIRST_PORT, _OTHER_MASTER = 6379, 1_000
 _SENTINELS = 26379, 26380
 _BIDDINGS, _KEEPINGS, _STEPS = 48, 12, 24
+_TOO_SLOW_US = 3_000_000
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
 _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -301,7 +310,11 @@ class _Sentinel(asyncio.Protocol):
 
 
 class _Whole:
-    is_cut, delay_us = False, 0
+    def __init__(self) -> None:
+        self.mend()
+
+    def mend(self) -> None:
+        self.is_cut, self.delay_us = False, 0
 
 
 class RealRedis:
@@ -481,7 +494,7 @@ class RealRedis:
     async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
         """Let servers that nobody runs claim frames of sessions that a device never had.
 
-        And keep sessions of another device, side by side.
+        And keep sessions of another device, side by side, and inboxes that nobody reads.
         """
         await self._keep_at_random(dice)
         async with self._claims_of_nobody() as claims:
@@ -492,6 +505,8 @@ class RealRedis:
                     if dice.randrange(_STEPS) == 0:
                         self.disturb("let expire")
                     await bidding.go_on()
+        for entries_max in (4, 4, 1000, 1000):
+            await self._decide_at_random(entries_max, dice)
 
     async def _keep_at_random(self, dice: Random) -> None:
         number = AT_ONCE_MAX // 2 + 2  # two questions for each, and the first goes alone
@@ -507,11 +522,33 @@ class RealRedis:
                 keeping = Keeping(stores, dev_eui, dice)
                 for _ in range(_STEPS):
                     await keeping.go_on()
+            named, addr = devices[:2], dev_addr("FE0F0F0F")
+            _ask(
+                "SADD", devices_with(addr), *named, f"{named[0]}0", f"0{named[0]}", "somebody else"
+            )
+            if (seen := await stores["lns-x"].devices_with(addr)) != tuple(named):
+                self._found(f"{addr}: expected devices {named}, observed {seen}")
+            _ask("DEL", devices_with(addr))
             for dev_eui in devices[:_KEEPINGS]:
                 await stores["lns-x"].forget(dev_eui)
                 left = {*_ask("KEYS", keys_of(dev_eui))} - {join_nonce_of(dev_eui).encode()}
                 if left:
                     self._found(f"{dev_eui}: expected nothing is left, observed {left}")
+
+    async def _decide_at_random(self, entries_max: int, dice: Random) -> None:
+        """Half of the time what is decided reaches nobody at first, or nobody hears that it did."""
+        wire, loop, name = _Whole(), asyncio.get_running_loop(), f"drawn {dice.random()}"
+        store = await self.inbox(name, "drawn", entries_max=entries_max, wire=wire)
+        deciding = Deciding(store, entries_max, dice, self._found)
+
+        def fails() -> None:
+            wire.is_cut = dice.randrange(2) > 0
+            wire.delay_us = 0 if wire.is_cut else _TOO_SLOW_US
+            loop.call_later(1, wire.mend)
+
+        for _ in range(_STEPS):
+            await deciding.go_on(fails if dice.randrange(4) == 0 else None)
+        await store.close()
 
     @asynccontextmanager
     async def _claims_of_nobody(self) -> AsyncIterator[TwinClaims]:

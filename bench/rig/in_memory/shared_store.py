@@ -17,6 +17,7 @@ from bench.inspection.kept import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.outbox_file import ill_kept, new_folder, seize
 from bench.rig.in_memory.real_redis import RealRedis, there_is_one, told_without_folder
+from bench.rig.in_memory.refused_files import ill_written
 from bench.rig.interfaces import Store
 from bench.rig.provisioning import kept_for_inspector
 from bench.verdict.owner import Found
@@ -244,8 +245,11 @@ class CaseStore(Store):
         await self.shared.claims.claim(bid)
 
     async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
-        assert self.shared.redis is not None, "in memory there is nothing to be compared with"
-        await self.shared.redis.bid_at_random(dev_eui, dice)
+        if self.shared.redis is not None:
+            return await self.shared.redis.bid_at_random(dev_eui, dice)
+        assert self.shared.disk is not None, "in memory there is nothing to be compared with"
+        for text in await ill_written(dice):
+            self._find(text)
 
     def kept(self, devices: Iterable[Eui]) -> Sequence[Kept]:
         if self.shared.redis is not None:
