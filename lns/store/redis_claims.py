@@ -97,10 +97,12 @@ local is_higher = f_cnt > far
 local elsewhere = is_higher and (ARGV[18] == '1' or not (mine and seen_owner == lns))
 local is_old = seen and seen_owner == '' and seen ~= tostring(into) and not seen:find('x')
 if is_higher and is_old and given_back ~= '' then seen, is_old = nil, false end
-if (seen_owner ~= '' and (is_first or elsewhere)) or (is_higher and is_old) then
+if seen_owner ~= '' and (is_first or elsewhere) then
     granted, frame = is_first and seen_owner == lns, seen
 elseif (ARGV[17] == '1' or tonumber(ARGV[7]) < lives) and f_cnt - math.max(far, 0) > MAX_GAP then
     too_far, frame = true, life .. 'x'
+elseif is_higher and is_old then
+    frame = seen
 elseif is_higher then
     granted, is_new, frame = true, true, seen_owner == '' and seen or nil
     newest, life, former = f_cnt, into, older

@@ -554,6 +554,17 @@ def test_what_is_near_a_life_that_ended_is_too_far_for_the_next(store: Asked) ->
     assert (claim.level2, claim.is_new, claim.too_far) == (Level2.NOT_OWNER, False, True)
 
 
+def test_what_is_too_far_is_so_whatever_life_another_server_was_refused_it_in(
+    store: Asked,
+) -> None:
+    known = {"known": Counter(40_000, life=2, lives=2, mic=OTHER_MIC), "known_owner": "lns-a"}
+    refused = store.claim("lns-b", 16_886, mic=MIC, lived=Lived(2), is_first=False, **known)
+    assert (refused.level2, refused.lived) == (Level2.NOT_OWNER, Lived(2))
+    claim = store.claim("lns-c", 16_886, mic=MIC, too_far=True)
+    assert (claim.level2, claim.too_far) == (Level2.NOT_OWNER, True)
+    assert claim.lived == Lived(0, odd=True)
+
+
 def test_a_late_copy_of_a_former_life_is_a_copy(store: Asked) -> None:
     store.claim("lns-a", 7, mic=OTHER_MIC)
     store.claim("lns-a", 0, **FIRST)

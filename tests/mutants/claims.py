@@ -65,8 +65,8 @@ DECIDED = (
     Mutant(
         "overtaken first message (Redis)",
         REDIS,
-        "if (seen_owner ~= '' and (is_first or elsewhere))",
-        "if (seen_owner ~= '' and is_first and not is_higher)",
+        "if seen_owner ~= '' and (is_first or elsewhere) then",
+        "if seen_owner ~= '' and is_first and not is_higher then",
         STORES,
     ),
     Mutant(
@@ -100,8 +100,8 @@ DECIDED = (
     Mutant(
         "copy of a first message (Redis)",
         REDIS,
-        "if (seen_owner ~= '' and (is_first or elsewhere))",
-        "if (seen_owner ~= '' and elsewhere)",
+        "if seen_owner ~= '' and (is_first or elsewhere) then",
+        "if seen_owner ~= '' and elsewhere then",
         STORES,
     ),
     Mutant(
@@ -301,8 +301,15 @@ REMEMBERED = (
     Mutant(
         "a frame of a life before is new in the next one (Redis)",
         REDIS,
-        "or (is_higher and is_old) then",
-        "then",
+        "elseif is_higher and is_old then",
+        "elseif false then",
+        STORES,
+    ),
+    Mutant(
+        "what is too far has the name of a life in which it was refused (Redis)",
+        REDIS,
+        "elseif (ARGV[17] == '1' or",
+        "elseif not (is_higher and is_old) and (ARGV[17] == '1' or",
         STORES,
     ),
     Mutant(
