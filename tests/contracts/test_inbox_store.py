@@ -221,6 +221,23 @@ def test_what_left_for_an_attempt_that_failed_is_the_first_to_leave_yet(small: K
     assert seen == [False, True, True, False, True]
 
 
+def test_a_mark_that_an_attempt_made_anew_in_vain_is_the_first_to_leave_yet(small: Kept) -> None:
+    first = Place(Table.KEY, "a")
+
+    def work(batch: Batch) -> None:
+        with pytest.raises(Failed), batch.attempt():
+            batch.put(first, Mark(5, 5))
+            raise Failed
+
+    for number, name in enumerate("abc", 1):
+        small.put(Place(Table.KEY, name), Mark(number, number))
+    small.do(work, first)
+    assert small.size(Table.KEY) == Size(3, 1)
+    small.put(Place(Table.KEY, "d"), Mark(6, 6))
+    seen = [small.get(Place(Table.KEY, name)) is not None for name in "abcd"]
+    assert seen == [False, True, True, True]
+
+
 def test_of_an_attempt_that_fails_nothing_is_kept_and_of_the_others_everything(
     store: Kept,
 ) -> None:

@@ -15,6 +15,13 @@ MUTANTS = (
         PRODUCER,
     ),
     Mutant(
+        "a mark that was made anew in vain is the newest",
+        "lns/store/inbox_store.py",
+        "        if self._undo is not None and (old :=",
+        "        if False and (old :=",
+        "tests/contracts/test_inbox_store.py",
+    ),
+    Mutant(
         "an attempt that nobody waits for is told in the log",
         "lns/delivery/mqtt_session.py",
         "            connecting.add_done_callback(asyncio.Future.exception)\n",
