@@ -376,14 +376,13 @@ class Senders:
     ) -> Iterator[Found]:
         """A new message has the next counter, or the first one of its stack."""
         device, latest, f_cnt = self._devices[event["dev_eui"]], sender.latest, event["f_cnt"]
-        due = [device.first_f_cnt]
-        if sender.has_forgotten and self.are_known:
-            pass
-        elif latest is not None and latest[0] == event["session"]:
-            due = [latest[1] + 1, *due[: sender.may_begin]]
-        elif latest is None and (session := device.session_of(frame, f_cnt)) is not None:
-            if session.f_cnt_up is not None:
-                due = [session.f_cnt_up + 1, *due[: sender.may_begin]]
+        due, newest = [device.first_f_cnt], None
+        if latest is not None:
+            newest = latest[1] if latest[0] == event["session"] else None
+        elif (session := device.session_of(frame, f_cnt)) is not None:
+            newest = session.f_cnt_up
+        if newest is not None and not (sender.has_forgotten and self.are_known):
+            due = [newest + 1, *due[: sender.may_begin]]
         if not any(least <= f_cnt <= least + sender.crafted for least in due):
             yield check.wrong("FCnt", " or ".join(map(str, due)), f_cnt)
 
