@@ -10,9 +10,7 @@ pass in full. Exit status 1 when a mutant survives, 2 when an edit no longer fit
 """
 
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -39,7 +37,7 @@ from tests.mutants import (
     senders,
     situations,
 )
-from tests.mutants.module_tests import copy_of_the_tree
+from tests.mutants.module_tests import copy_of_the_tree, tested
 from tests.mutants.mutant import SCENARIOS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,16 +121,9 @@ def _judge(mutant: Mutant | None, judges: str) -> Finding:
         if mutant is not None:
             broken = _text(mutant).replace(mutant.old, mutant.new)
             (tree / mutant.file).write_text(broken, encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", judges, "-q", "-p", "no:cacheprovider"]
-        command += ["-m", "", "--timeout", str(TEST_TIMEOUT_S)]  # those that start Spark too
-        # Python looks into the tree before it looks for an installed project.
-        environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-        try:
-            ran = subprocess.run(
-                command, cwd=tree, env=environment, capture_output=True, text=True,
-                timeout=RUN_TIMEOUT_S, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
+        options = [judges, "-m", "", "--timeout", str(TEST_TIMEOUT_S)]  # those of Spark too
+        ran = tested(tree, options, RUN_TIMEOUT_S)
+        if ran is None:
             return Finding({}, f"no end within {RUN_TIMEOUT_S} s")
         if judges.startswith(SCENARIOS):
             return _finding(tree, ran.stdout[-400:], mutant)

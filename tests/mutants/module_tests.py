@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.mutants.faults import ROOT, Fault
@@ -26,21 +26,29 @@ def play_tests(fault: Fault) -> str:
     with tempfile.TemporaryDirectory(prefix="lorabench-fault-") as folder:
         tree = copy_of_the_tree(Path(folder))
         (tree / fault.file).write_text(fault.broken(), "utf-8")
-        # Python looks into the tree before it looks for an installed project.
-        environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-        options = ["-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-m", "not spark"]
-        command = [sys.executable, "-m", "pytest", *files, *options]
-        try:
-            ran = subprocess.run(
-                command, cwd=tree, env=environment, capture_output=True, text=True,
-                timeout=RUN_TIMEOUT_S, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return f"no end within {RUN_TIMEOUT_S} s"
+        ran = tested(tree, [*files, "-x", "--tb=line", "-m", "not spark"], RUN_TIMEOUT_S)
+    if ran is None:
+        return f"no end within {RUN_TIMEOUT_S} s"
     if ran.returncode == 0:
         return ""
     found = re.search(r"^(?:FAILED|ERROR) (\S+)", ran.stdout, re.MULTILINE)
     return found[1] if found else ran.stdout.strip()[-120:].replace("\n", " ")
+
+
+def tested(
+    tree: Path, options: Sequence[str], within_s: int
+) -> subprocess.CompletedProcess[str] | None:
+    """What pytest says of a copy of the tree; None where that has no end in time."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    # Python looks into the tree before it looks for an installed project.
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        return subprocess.run(
+            command, cwd=tree, env=environment, capture_output=True, text=True,
+            timeout=within_s, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def copy_of_the_tree(folder: Path) -> Path:
