@@ -183,10 +183,13 @@ class TappedStation(CaseStation):
 
     def leave_half_open(self, noticed_after_us: int) -> None:
         noticed_us = self._note(noticed_after_us)
-        detail = {"noticed_after_us": noticed_us}
-        fields = fault_fields("tap", "half open", detail, station=self.eui)
-        self.setup.record("bench", "fault.begin", fields)
+        self._fault("half open", noticed_after_us=noticed_us)
         self.server.leave_half_open(self.eui, noticed_us)
+
+    def _fault(self, fault: str, **detail: object) -> None:
+        """Tell of what the bench lets happen to this station."""
+        fields = fault_fields("tap", fault, detail, station=self.eui)
+        self.setup.record("bench", "fault.begin", fields)
 
     def _note(self, us: int, times: int = 1) -> int:
         us = self.setup.retimed(us)

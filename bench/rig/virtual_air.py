@@ -12,7 +12,6 @@ from bench.rig.provisioning import FASTEST, Provisioned
 from bench.rig.stations import TappedStation, first_channel, last_heard_us, reception_text
 from bench.station import TextLink
 from bench.station.tap import Tap
-from bench.verdict.case import fault_fields
 from bench.verdict.wire import gps_us
 from bench.virtual.device import ClassARadio, Settings, VirtualDevice
 from bench.virtual.lorawan.air_interface import ChannelPlan
@@ -166,10 +165,6 @@ class SoftwareStation(TappedStation):
         self.station.introduces_itself = False
         self.tap.cut()
         self.tap.restore()
-
-    def _fault(self, fault: str) -> None:
-        fields = fault_fields("tap", fault, {}, station=self.eui)
-        self.setup.record("bench", "fault.begin", fields)
 
 
 def _ppm(eui: Eui) -> int:
