@@ -46,7 +46,7 @@ GRANTED = b"\x07"
 _ANSWERED = (Cid.LINK_CHECK, Cid.DEVICE_TIME)
 _GPS_STEP_US = 4_000  # 1/256 s, rounded
 _GPS_AGAIN_US = (1 << 32) * 1_000_000
-_DAY_US = 86_400_000_000
+DAY_US = 86_400_000_000
 _TOLD_WITHIN_US = 100_000
 """How long after the end of a frame its station tells of it at most."""
 _UNDER_WAY_US = 1_000_000
@@ -482,7 +482,7 @@ def _time(
     A station that has GPS knows best. Of the seconds there are 32 bits. What is injected may name
     an earlier moment, and none to come.
     """
-    early_us = _DAY_US if uplink.injected else _TOLD_WITHIN_US
+    early_us = DAY_US if uplink.injected else _TOLD_WITHIN_US
     if uplink.gpstime > 0:
         ended_us, early_us = uplink.gpstime, _GPS_STEP_US
     elif began is None:

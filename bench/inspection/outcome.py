@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import Answered
+from bench.inspection.downlink import DAY_US, Answered
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import DataFrame
@@ -120,7 +120,6 @@ def _plain(value: object) -> object:
 
 ASKED_US = 200_000
 """How long a server waits for an answer, whose a frame is."""
-_DAY_US = 86_400_000_000
 _TOLD_WITHIN_US = 1_000_000
 """Two servers that claim at the same moment tell of it in any order."""
 _UNDISTURBING = ("tap", "air", "clock")
@@ -243,7 +242,7 @@ class Claims:
         self.used[session] = f_cnt_down, t_us
         between, brought = range(before + 1, f_cnt_down), self.brought[session]
         left_out = next((one for one in between if one not in brought), None)
-        is_sure = self.is_in_order and not self.is_blind and t_us - since_us < _DAY_US
+        is_sure = self.is_in_order and not self.is_blind and t_us - since_us < DAY_US
         if is_sure and left_out is not None:
             yield check.wrong("f_cnt_down", left_out, f_cnt_down)
 
@@ -272,7 +271,7 @@ class Claims:
     def _look_at_owner(self, session: Session, claim: Event, check: Scrutiny) -> None:
         owners, since_us = self.newest.get(session, (frozenset(), 0))
         is_sure = self.is_in_order and not self.is_blind
-        if not is_sure or not owners or claim["t_us"] - since_us >= _DAY_US:
+        if not is_sure or not owners or claim["t_us"] - since_us >= DAY_US:
             return
         if claim.get("owner") not in owners:
             found = check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
