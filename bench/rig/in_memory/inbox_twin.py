@@ -199,9 +199,14 @@ class _Both:
             yield
 
     def _same(self, of: object, due: T, seen: T) -> T:
-        if seen != due:
-            self._found(f"{of}: expected {due}, observed {seen}")
-        return seen
+        return same(self._found, of, due, seen)
+
+
+def same(found: Callable[[str], None], of: object, due: T, seen: T) -> T:
+    """What is seen, which is to be what is due."""
+    if seen != due:
+        found(f"{of}: expected {due}, observed {seen}")
+    return seen
 
 
 def forget_topics(file: Path) -> None:
@@ -270,7 +275,7 @@ class Deciding:
             except _Undone as error:
                 seen.append(str(error))
             ends.append(seen)
-        self._compare("a batch", *ends)
+        same(self._found, "a batch", *ends)
         await self.look()
 
     async def look(self) -> None:
@@ -280,7 +285,7 @@ class Deciding:
             told = await store.summary()
             numbers = {name: by for name, by in told.numbers.items() if by and name != POSITION}
             held.append((told.sizes, numbers, told.parked, await store.parked()))
-        self._compare("an inbox", *held)
+        same(self._found, "an inbox", *held)
 
     async def is_refused(self) -> None:
         """Nothing of a batch is kept."""
@@ -308,10 +313,6 @@ class Deciding:
         facts = self._messages, None, f"reason {self._messages}", dice.randrange(9)
         parked_us = self._messages * 7_919 % 10_007  # the clock of who puts aside may go back
         return [*acts, ("park", ParkedMessage(*identity, *facts, parked_us, b"{}"))]
-
-    def _compare(self, what: str, due: object, seen: object) -> None:
-        if seen != due:
-            self._found(f"{what}: expected {due}, observed {seen}")
 
 
 def _places(acts: _Acts) -> list[Place]:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_by
-from bench.rig.in_memory.inbox_twin import RedisInboxTwin
+from bench.rig.in_memory.inbox_twin import RedisInboxTwin, same
 from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2, Seen, State
 from lns.dedup.session import Counter, Lived, Session, Standing, begun_again, gone_on, standing
 from lns.lorawan.crypto import SessionKeys
@@ -167,8 +167,7 @@ class MemoryTwin:
         self._ever[of] |= {written, kept}
 
     def _compare(self, key: bytes, due: object, seen: object) -> None:
-        if seen != due:
-            self.found(f"{key.decode()}: expected {due}, observed {seen}")
+        same(self.found, key.decode(), due, seen)
 
 
 class _TwinState(MemoryClaims):
@@ -313,7 +312,7 @@ class TwinFile:
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
         due = self._memory.sessions(dev_eui), self._memory.dev_nonces(dev_eui)
         seen = self._store.sessions(dev_eui), self._store.dev_nonces(dev_eui)
-        self._compare(dev_eui, due, seen)
+        same(self._found, dev_eui, due, seen)
         return seen[0]
 
     async def refresh(self, dev_eui: Eui) -> None:
@@ -328,21 +327,16 @@ class TwinFile:
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         due = await self._memory.keep_join(dev_eui, dev_nonce, sessions)
         kept = await self._store.keep_join(dev_eui, dev_nonce, sessions)
-        self._compare(dev_eui, due, kept)
-        return kept
+        return same(self._found, dev_eui, due, kept)
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
         due = await self._memory.next_join_nonce(dev_eui, least)
-        self._compare(dev_eui, due, seen := await self._store.next_join_nonce(dev_eui, least))
-        return seen
+        seen = await self._store.next_join_nonce(dev_eui, least)
+        return same(self._found, dev_eui, due, seen)
 
     def close(self) -> None:
         """Give the file up."""
         self._store.close()
-
-    def _compare(self, dev_eui: Eui, due: object, seen: object) -> None:
-        if seen != due:
-            self._found(f"{dev_eui}: expected {due}, observed {seen}")
 
 
 class TwinClaims:
