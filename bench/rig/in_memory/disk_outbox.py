@@ -27,7 +27,7 @@ from bench.rig.in_memory.outbox_file import (
     spare,
 )
 from bench.rig.in_memory.promises import broken_turns
-from bench.rig.in_memory.refused_files import ill_refused
+from bench.rig.in_memory.store_files import ill_refused
 from bench.verdict.owner import Found
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
