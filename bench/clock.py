@@ -6,11 +6,12 @@ order in which they were set. Sockets are served whose both ends are in this pro
 need none (`bench.sockets`), and what others would give to a thread is done at once: everything that
 happens was scheduled by something that happened before. What never gives way to others is broken
 off; how long that takes is counted in the time of the processor, which a slow machine does not run
-out of.
+out of. So is what stands still and lets the processor rest.
 """
 
 import asyncio
 import heapq
+import os
 import select
 import signal
 import ssl as tls
@@ -23,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import Context
-from functools import partial
+from functools import cache, partial
 from socket import socket
 from traceback import walk_stack
 from types import CoroutineType, FrameType
@@ -61,6 +62,10 @@ TURNS_MAX = 100_000
 _WATCHED = 16
 LOOKS_EACH_S = 2
 """Of the processor. A turn that is still the same at the next look never ends."""
+STILL_EACH_S = 10
+"""On the wall. A turn that is still the same at the next look, and hardly had the processor, waits
+for what cannot come."""
+_HARDLY = 0.1
 
 
 class Deadlock(RuntimeError):
@@ -119,19 +124,46 @@ def _is_of(frame: FrameType, *packages: str) -> bool:
     return name.partition(".")[0] in packages and not is_lent
 
 
+def _inmost(frame: FrameType | None) -> FrameType | None:
+    """Where a server or a consumer is, unless the bench has been called from there."""
+    frames = (one for one, _ in walk_stack(frame))
+    inmost = next((one for one in frames if _is_of(one, "bench", "lns")), None)
+    return inmost if inmost is not None and _is_of(inmost, "lns") else None
+
+
+Names = dict[str, Any]
+
+
+@cache
+def _bound(real: Callable[..., object], loaded: int) -> list[tuple[Names, str]]:
+    """Under which names a module of `lns`, or its own, has a function when so many are loaded."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("lns.")]
+    return [
+        (vars(module), name)
+        for module in (time, os, *modules)
+        for name, value in vars(module).items()
+        if value is real
+    ]
+
+
 @contextmanager
-def _told_of_sleepers(tell: Callable[[FrameType, float], None]) -> Iterator[None]:
-    sleep = time.sleep  # noqa: TID251
+def _told_first(
+    real: Callable[[Any], object], tell: Callable[[FrameType, Any], None]
+) -> Iterator[None]:
+    """Tell who calls it, and with what, before it is done."""
 
-    def told(seconds: float) -> None:
-        tell(sys._getframe(1), seconds)
-        sleep(seconds)
+    def told(with_what: Any) -> None:
+        tell(sys._getframe(1), with_what)
+        real(with_what)
 
-    time.sleep = told  # type: ignore[assignment]  # noqa: TID251
+    bound = _bound(real, len(sys.modules))
+    for names, name in bound:
+        names[name] = told
     try:
         yield
     finally:
-        time.sleep = sleep  # noqa: TID251
+        for names, name in bound:
+            names[name] = real
 
 
 @contextmanager
@@ -154,18 +186,37 @@ def _told_of_unawaited(never: list[tuple[str, str]]) -> Iterator[None]:
 
 
 @contextmanager
-def _looking(look: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Let it look each few seconds of the processor; a thread of its own cannot be looked at."""
+def _looking(
+    look: Callable[[int, FrameType | None], None], still: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Let it look each few seconds of the processor, and at who stands `still`, by the wall.
+
+    A thread of its own cannot be looked at.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGVTALRM, look)
+    watched = signal.signal(signal.SIGVTALRM, look)
     signal.setitimer(signal.ITIMER_VIRTUAL, LOOKS_EACH_S, LOOKS_EACH_S)
+    left_s, _ = signal.setitimer(signal.ITIMER_REAL, STILL_EACH_S, STILL_EACH_S)
+    until_s = time.monotonic() + left_s
+
+    def still_or_late(number: int, frame: FrameType | None) -> None:
+        nonlocal left_s
+        if left_s and time.monotonic() > until_s and callable(late):
+            left_s = 0  # somebody else waits for the same timer, once
+            late(number, frame)
+        still(number, frame)
+
+    late = signal.signal(signal.SIGALRM, still_or_late)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        left_s = left_s and max(until_s - time.monotonic(), 0.001)
+        signal.setitimer(signal.ITIMER_REAL, left_s)
+        signal.signal(signal.SIGVTALRM, watched)
+        signal.signal(signal.SIGALRM, late)
 
 
 class _Sockets:
@@ -231,6 +282,7 @@ class VirtualTimeLoop(BaseEventLoop):
         self._turns = 0
         self._spinning: dict[str, str] = {}
         self._looked_at = (start_us, -1)
+        self._still_at = (start_us, -1, 0.0)
         self._sockets = _Sockets()
         self._signals: dict[int, Callable[[], object]] = {}
         self.network = Network(self)
@@ -263,8 +315,9 @@ class VirtualTimeLoop(BaseEventLoop):
         try:
             with (
                 read_from(self._read_us),
-                _looking(self._look),
-                _told_of_sleepers(self._sleeps),
+                _looking(self._look, self._stands_still),
+                _told_first(time.sleep, self._sleeps),  # noqa: TID251
+                _told_first(os._exit, self._exits),
                 _told_of_unawaited(self.never_awaited),
             ):
                 while not self._stopping:
@@ -351,12 +404,24 @@ class VirtualTimeLoop(BaseEventLoop):
             return
         self._break_off(next(one for one in frames if _is_of(one, "bench", "lns")))
 
+    def _stands_still(self, _: int, frame: FrameType | None) -> None:
+        """Livelock if a server or a consumer waits in a call of its own since the last look."""
+        *turn, used_s = self._still_at
+        is_same = turn == [self._now_us, self._turns]
+        rested = time.process_time() - used_s < _HARDLY * STILL_EACH_S
+        self._still_at = self._now_us, self._turns, time.process_time()
+        if is_same and rested and (inmost := _inmost(frame)) is not None:
+            self._break_off(inmost, "all stand still")
+
     def _sleeps(self, frame: FrameType | None, seconds: float) -> None:
         """Livelock if it is a server or a consumer that sleeps: nobody else can run meanwhile."""
-        frames = (one for one, _ in walk_stack(frame))
-        inmost = next((one for one in frames if _is_of(one, "bench", "lns")), None)
-        if seconds > 0 and inmost is not None and _is_of(inmost, "lns"):
+        if seconds > 0 and (inmost := _inmost(frame)) is not None:
             self._break_off(inmost, f"all stand still for {seconds} s")
+
+    def _exits(self, frame: FrameType | None, status: int) -> None:
+        """Livelock if it is a server or a consumer that ends the process, and the bench with it."""
+        if (inmost := _inmost(frame)) is not None:
+            self._break_off(inmost, f"the process ends with {status}")
 
     def _break_off(self, frame: FrameType, what: str = "no time passes") -> NoReturn:
         code = frame.f_code

@@ -1,10 +1,13 @@
 import asyncio
+import signal
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from time import process_time
+from types import FunctionType
 
 import pytest
 
@@ -146,6 +149,71 @@ def test_what_never_gives_way_is_broken_off_where_it_stands(
     ) as raised:
         run(main())
     assert raised.value.files == [mac_commands.__file__]
+
+
+def test_who_waits_in_a_call_for_what_cannot_come_is_broken_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And is taken for no slow machine: one that computes for as long is let be."""
+    monkeypatch.setattr(clock, "STILL_EACH_S", 0.3)
+    never = threading.Lock()
+
+    def commands(wait: Callable[[], object]) -> Iterator[MacCommand]:
+        wait()
+        yield DevStatusReq()
+
+    def compute() -> None:
+        began = process_time()
+        while process_time() - began < 1.5:
+            pass
+
+    async def main(wait: Callable[[], object]) -> None:
+        await asyncio.sleep(1)
+        mac_commands.encode(commands(wait))
+
+    run(main(compute))
+    never.acquire()
+    with pytest.raises(
+        Livelock, match=r"all stand still at 1000000 us, running: lns.lorawan.mac_commands, encode"
+    ):
+        run(main(never.acquire))
+
+
+def test_somebody_elses_timer_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "STILL_EACH_S", 0.1)
+    rang: list[float] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rang.append(process_time()))
+    before_s = signal.setitimer(signal.ITIMER_REAL, 0.2)
+
+    async def compute(until: Callable[[], bool]) -> None:
+        while not until():
+            pass
+
+    try:
+        run(compute(lambda: True))
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 0.2
+        run(compute(lambda: bool(rang)))
+        assert signal.getitimer(signal.ITIMER_REAL)[0] < 0.1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before_s)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_server_may_have_a_name_of_its_own_for_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mac_commands, "rest", time.sleep, raising=False)  # noqa: TID251
+    clock._bound.cache_clear()
+
+    def of_a_server() -> None:
+        rest(0.01)  # type: ignore[name-defined]  # noqa: F821
+
+    async def main() -> None:
+        FunctionType(of_a_server.__code__, vars(mac_commands))()
+
+    try:
+        with pytest.raises(Livelock, match=r"running: lns.lorawan.mac_commands, .*of_a_server"):
+            run(main())
+    finally:
+        clock._bound.cache_clear()
 
 
 def test_what_takes_long_in_many_turns_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:

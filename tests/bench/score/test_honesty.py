@@ -599,6 +599,10 @@ MISCHIEF = {
         r"a network server broke: Livelock: all stand still for 0\.3 s at \d+ us, running: "
         r"lns\.",
     ),
+    "it ends the process": (
+        CONFIG.format("__import__('os')._exit(0)"),
+        r"a network server broke: Livelock: the process ends with 0 at \d+ us, running: lns\.",
+    ),
     "an answer at the edge of RX1": (
         FLUSHING.format(
             "'dnmsg' in text and await asyncio.sleep(0.99); await self.link.send(text)"
