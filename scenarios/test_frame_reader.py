@@ -259,10 +259,10 @@ async def test_every_field_of_what_a_server_commands_is_read(rig):
         named = f"LinkADRReq(dr={nibble}, tx_power={other}, ch_mask={mask},"
         named += f" ch_mask_cntl={control}, nb_trans={other})"
         read_commands(rig, DOWN, link_adr, named)
-        downlink, uplink = nibble % 2 == 1, nibble // 2 % 2 == 1
-        setup = bytes([9, downlink << 5 | uplink << 4 | nibble])
+    for octet in range(256):  # the first two bits are RFU
+        downlink, uplink, eirp_dbm = octet & 32 != 0, octet & 16 != 0, EIRPS_DBM[octet & 15]
         named = f"TxParamSetupReq(downlink_dwell={downlink}, uplink_dwell={uplink},"
-        read_commands(rig, DOWN, setup, f"{named} max_eirp_dbm={EIRPS_DBM[nibble]})")
+        read_commands(rig, DOWN, bytes([9, octet]), f"{named} max_eirp_dbm={eirp_dbm})")
     for margin, gateways in ((0, 1), (1, 255), (127, 0), (254, 128)):
         named = f"LinkCheckAns(margin_db={margin}, gateway_count={gateways})"
         read_commands(rig, DOWN, bytes([2, margin, gateways]), named)
