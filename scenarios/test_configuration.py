@@ -360,6 +360,10 @@ SHAPES = [
         f"{OTAA}more_channels_hz = [867_100_000, 868_850_000, 865_000_000]",
         "devices.toml:7: device[0].more_channels_hz: no station listens at 865000000 Hz",
     ),
+    (
+        f"{OTAA}more_channels_hz = [868_700_000]",
+        "devices.toml:7: device[0].more_channels_hz: no station listens at 868700000 Hz",
+    ),
     (f'{OTAA}class = "B"', "devices.toml:7: device[0].class: Input should be 'A' or 'C'"),
     (
         f'{OTAA}device_class = "C"',
