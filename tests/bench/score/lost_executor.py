@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -65,18 +65,19 @@ def said(folder: Path) -> str:
 def descendants(pid: int) -> Iterator[int]:
     """The processes that a process has started, and those that these have."""
     for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, thread.read_text().split()):
-            yield child
-            yield from descendants(child)
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            for child in map(int, thread.read_text().split()):
+                yield child
+                yield from descendants(child)
 
 
 def executors(pids: list[int]) -> list[int]:
     """Those of the processes that are executors of Spark."""
     found = []
     for pid in {child for parent in pids for child in descendants(parent)}:
-        command = Path(f"/proc/{pid}/cmdline")
-        if command.is_file() and b"CoarseGrainedExecutorBackend" in command.read_bytes():
-            found.append(pid)
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
     return sorted(found)
 
 
