@@ -168,3 +168,27 @@ async def test_who_waits_behind_a_redis_that_is_too_slow_gives_up_in_time_as_wel
         rig.expect(frame, UNVERIFIED, unverified="west")
     for frame in (*before, *after):
         rig.expect(frame, OWNED, owned="west")
+
+
+@pytest.mark.requires("redis", "virtual time")
+@pytest.mark.fault("store", "restart")
+async def test_a_replica_that_answers_who_reads_keeps_nothing_from_the_master(rig):
+    """What is to be kept leaves together with what is to be read; both are asked of the master."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    other = rig.provision("other", activation="otaa")
+    joining = [await rig.craft_join(device) for device in (rig.bravo, other)]
+    before = await hear(rig, rig.alpha, "west", confirmed=True)
+    rig.slow_store(milliseconds(30), "lns-a")
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    for one, ms in zip((frame, *joining), (20, 15, 5), strict=True):
+        await tell(rig, one, "west")
+        await rig.wait(milliseconds(ms))
+        if one is joining[0]:
+            await rig.disturb_redis("fail over")
+    await rig.wait(seconds(10))
+    await rig.restore_store("lns-a")
+    for uplink in (before, frame):
+        rig.expect(uplink, OWNED, owned="west")
+    for one in joining:
+        rig.expect(one, FIRST, first="west")

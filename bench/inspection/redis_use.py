@@ -23,6 +23,8 @@ AGAIN_US = 300_000
 _RUN = (b"EVAL", b"EVALSHA")
 OPENING = (b"AUTH", b"CLIENT", b"SELECT")
 """What a connection begins with: who it is."""
+READS = frozenset(b"GET HGET HGETALL HLEN HVALS PING SMEMBERS ZCARD ZRANGE".split())
+"""What a replica answers as well; it refuses all that could change something."""
 OTHERS = {b"lns:{FFFFFFFFFFFFFFFF}:sessions": b"[]", b"inbox:{another}:lives": b"7", b"a": b"1"}
 """What somebody else has in the same Redis."""
 Words = Sequence[bytes]

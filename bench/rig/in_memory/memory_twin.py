@@ -135,9 +135,11 @@ class MemoryTwin:
     def handed_out(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """A server has told what it keeps of a device: what it read or wrote last."""
         of = lns, sessions_of(dev_eui).encode()
-        told = self._told[of] or [b""]
+        told = self._told[of]
+        if not told:
+            self.found(f"{dev_eui}: expected read by {lns}, observed not even asked for")
         self._knows[of] = {text for text in told if _decode(text or b"[]") == sessions}
-        if not self._knows[of]:
+        if told and not self._knows[of]:
             self._compare(of[1], _told(told[-1]), _told(msgspec.json.encode(sessions)))
 
     def heard_of_join(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
@@ -476,7 +478,8 @@ class Keeping:
         if (what := dice.randrange(6)) == 5:
             await store.next_join_nonce(dev_eui, 1 + dice.randrange(9))
         elif what == 0:
-            await store.refresh(dev_eui)
+            if not held or dice.randrange(2):
+                await store.refresh(dev_eui)
             held = store.sessions(dev_eui)
         elif what == 1 or not held:
             self._dev_nonces += dice.randrange(2)  # or another server has used it

@@ -33,6 +33,7 @@ from bench.inspection.redis_use import (
     OPENING,
     OTHERS,
     PASSWORD,
+    READS,
     USER,
     Conversation,
     Held,
@@ -340,7 +341,7 @@ class RealRedis:
     def disturb(self, how: str) -> None:
         """Let it "fail over", "forget scripts" or "let expire" what would some day; the rest stays.
 
-        After a failover every connection is to a replica, which refuses each command, and who
+        After a failover every connection is to a replica, which refuses to change anything, and who
         connects anew reaches the master, which knows no script; where Sentinels name it, it has
         another port, and the one of before is the replica's. Or let it "be full", so that it
         takes nothing, until it is to "have room".
@@ -364,9 +365,13 @@ class RealRedis:
         self, of: str, asked: bytes, requests: Sequence[Words], *, is_replica: bool
     ) -> tuple[bytes, Sequence[Any]]:
         """What is said to requests of one connection; who it is it need not prove."""
-        if is_replica or requests[0][0] in OPENING:
-            said = _READONLY if is_replica else _OK
-            return said * len(requests), [said] * len(requests)
+        if requests[0][0] in OPENING:
+            return _OK * len(requests), [_OK] * len(requests)
+        if is_replica and len(requests) > 1:
+            parts = [self.reply(of, packed(one), [one], is_replica=True) for one in requests]
+            return b"".join(told for told, _ in parts), [reply for _, [reply] in parts]
+        if is_replica and requests[0][0] not in READS:
+            return _READONLY, [_READONLY]
         held = [self._held(words) for words in requests]
         told, replies = exchange(asked, len(requests))
         for words, before, reply in zip(requests, held, replies, strict=True):
@@ -505,7 +510,7 @@ class RealRedis:
             await self._decide_at_random(entries_max, batch_max, dice)
 
     async def _keep_at_random(self, dice: Random) -> None:
-        number = AT_ONCE_MAX // 2 + 2  # two questions for each, and the first goes alone
+        number = AT_ONCE_MAX + 2  # more than are asked for at once
         devices = [eui(f"FE{one:014X}") for one in range(number)]
         async with AsyncExitStack() as stack:
             stores = {}
@@ -514,6 +519,8 @@ class RealRedis:
                 some = devices if lns == "lns-x" else ()
                 store = await stack.enter_async_context(RedisStore(server, lns, some))
                 stores[lns] = TwinStore(self._twin, store, lns)
+            for dev_eui in devices:
+                stores["lns-x"].sessions(dev_eui)
             for dev_eui in devices[:_KEEPINGS]:
                 keeping = Keeping(stores, dev_eui, dice)
                 for _ in range(_STEPS):
