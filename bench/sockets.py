@@ -208,6 +208,8 @@ class Network:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self.listening: dict[int, Listener] = {}
+        self.unreachable: set[int] = set()
+        """Ports that nothing comes back from, not even a refusal."""
         self._next_port = _FIRST_PORT
         self._secured: list[ref[asyncio.Transport]] = []
         self._clients: list[Wired] = []
@@ -244,6 +246,8 @@ class Network:
     ) -> tuple[Wired, asyncio.BaseProtocol]:
         """One connection from this `host`; ConnectionRefusedError where nobody listens."""
         await asyncio.sleep(LATENCY_US / _S)
+        if port in self.unreachable:
+            await self.loop.create_future()
         listener = self.listening.get(port)
         if listener is None:
             raise ConnectionRefusedError(111, f"nobody listens on port {port}")

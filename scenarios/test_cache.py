@@ -163,6 +163,24 @@ async def test_two_servers_remember_for_as_long_as_configured(rig, strategy, con
     rig.expect(uplink, AGAIN, again="west")
 
 
+@pytest.mark.requires("virtual time")
+@pytest.mark.parametrize("early_us", [1, 0])
+async def test_two_servers_forget_a_first_message_when_that_is_over(rig, early_us):
+    """A microsecond before it is a copy of theirs; then its device may have begun again."""
+    rig.put_on("lns-b", "east")
+    rig.dedup(retention=seconds(10))
+    device = rig.provision("relaxed", f_cnt=500)
+    first = await rig.craft(device, f_cnt=0)
+    await rig.say(rig.told(first, by="west"), by="west")
+    await rig.wait(seconds(10) - microseconds(early_us))
+    await rig.say(rig.told(first, by="east"), by="east")
+    await rig.wait(seconds(3))
+    if early_us:
+        rig.expect(first, OWNED + LOST, owned="west", lost="east")
+    else:
+        rig.expect(first, OWNED * 2, owned=("west", "east"))
+
+
 # --- many frames, and a quiet minute --------------------------------------------------------------
 
 

@@ -502,6 +502,26 @@ async def test_a_first_message_after_a_restart_counts_as_a_repeated_one(rig):
     rig.expect(first, due, owned="west", again="west", over="west")
 
 
+@pytest.mark.fault("store", "away")
+async def test_what_nobody_could_claim_makes_no_other_first_message_new(rig):
+    """Its counter is the same, and nothing else: the other one was delivered before a restart."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    before = await hear(rig, device, "west")
+    first = await hear(rig, device, "west", f_cnt=0, confirmed=True)
+    await rig.restart_lns()
+    rig.cut_store()
+    other = await hear(rig, device, "west", f_cnt=0, payload=b"other", confirmed=True)
+    await rig.restore_store()
+    for _ in range(4):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    due = OWNED + EXPIRED + AGAIN * 2 + OVER
+    rig.expect(first, due, owned="west", again="west", over="west")
+    rig.expect(other, UNVERIFIED, unverified="west")
+
+
 @pytest.mark.fault("lns", "restart")
 async def test_a_first_message_that_asks_for_nothing_uses_up_no_answer(rig):
     """However often its server begins anew: it is a retry each time."""

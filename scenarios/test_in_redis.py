@@ -20,7 +20,7 @@ from scenarios import (
     test_several_servers,
     test_slow_store,
 )
-from scenarios.telling import tell
+from scenarios.telling import hear, tell
 from scenarios.test_kept_on_disk import NOT_KEPT
 from scenarios.test_several_servers import JOINED_ELSEWHERE
 from scenarios.words import FIRST, LOST, OWNED, UNVERIFIED
@@ -107,12 +107,13 @@ async def test_a_redis_that_is_full_is_away(rig):
 async def test_a_redis_that_is_another_one_costs_no_answer(rig, what):
     """Who finds that asks once more at once: frames, joins, and what is kept of both.
 
-    Elsewhere: one of two Sentinels says where, and the other one nothing, which takes a while.
+    Elsewhere: the last of four Sentinels says where. One cannot be reached and one says nothing,
+    which takes a while; one knows of no master.
     """
     rig.keep_in_redis(by_sentinels=what == "is elsewhere")
     rig.put_on("lns-b", "east")
     for lns in ("lns-a", "lns-b") if what == "is elsewhere" else ():
-        rig.slow_store(0, lns)
+        rig.slow_store(milliseconds(30), lns)
     rig.east.delay_uplinks(milliseconds(150))
     before = await rig.alpha.send(confirmed=True)
     for _ in range(2):
@@ -145,3 +146,49 @@ async def test_whatever_servers_claim_a_redis_grants_it_as_the_rules_say(rig):
     await rig.bid_at_random(rig.alpha)
     rig.expect(uplink, OWNED, owned="west")
     rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
+async def test_who_waits_behind_a_redis_that_is_too_slow_gives_up_in_time_as_well(rig):
+    """Its claim leaves when the one before it is given up; no more is heard of either."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    other = rig.provision("other", f_cnt=10)
+    before = [await hear(rig, device, "west", confirmed=True) for device in (rig.alpha, other)]
+    rig.slow_store(milliseconds(600), "lns-a")
+    frames = [await rig.craft(device, confirmed=True) for device in (rig.alpha, other)]
+    for frame in frames:
+        await tell(rig, frame, "west")
+        await rig.wait(milliseconds(100))
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    after = [await hear(rig, device, "west", confirmed=True) for device in (rig.alpha, other)]
+    for frame in frames:
+        rig.expect(frame, UNVERIFIED, unverified="west")
+    for frame in (*before, *after):
+        rig.expect(frame, OWNED, owned="west")
+
+
+@pytest.mark.requires("redis", "virtual time")
+@pytest.mark.fault("store", "restart")
+async def test_a_replica_that_answers_who_reads_keeps_nothing_from_the_master(rig):
+    """What is to be kept leaves together with what is to be read; both are asked of the master."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    other = rig.provision("other", activation="otaa")
+    joining = [await rig.craft_join(device) for device in (rig.bravo, other)]
+    before = await hear(rig, rig.alpha, "west", confirmed=True)
+    rig.slow_store(milliseconds(30), "lns-a")
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    for one, ms in zip((frame, *joining), (20, 15, 5), strict=True):
+        await tell(rig, one, "west")
+        await rig.wait(milliseconds(ms))
+        if one is joining[0]:
+            await rig.disturb_redis("fail over")
+    await rig.wait(seconds(10))
+    await rig.restore_store("lns-a")
+    for uplink in (before, frame):
+        rig.expect(uplink, OWNED, owned="west")
+    for one in joining:
+        rig.expect(one, FIRST, first="west")

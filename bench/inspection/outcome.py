@@ -118,8 +118,8 @@ def _plain(value: object) -> object:
     return str(value) if isinstance(value, str) else value
 
 
-ASKED_US = 200_000
-"""How long a server waits for an answer, whose a frame is."""
+ASKED_US, BEHIND_US = 200_000, 250_000
+"""How long a server waits for an answer, whose a frame is; and behind another question of its."""
 _TOLD_WITHIN_US = 1_000_000
 """Two servers that claim at the same moment tell of it in any order."""
 _UNDISTURBING = ("tap", "air", "clock")
@@ -166,6 +166,8 @@ class Claims:
     doubtful: list[tuple[Session, Event, Found]] = field(default_factory=list)
     delays: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By server: since when its store answers late, and by how much."""
+    told_us: dict[str, int] = field(default_factory=dict)
+    """By server: when it told of a claim last."""
     slowed: set[str] = field(default_factory=set)
     """The servers whose store has ever answered late: the others wait for nothing."""
     is_hurried: bool = True
@@ -278,12 +280,15 @@ class Claims:
             self.doubtful.append((session, claim, found))
 
     def _late(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
-        most_us = ASKED_US if claim.get("lns", "") in self.slowed else 0
+        lns, began_us = claim.get("lns", ""), claim["t_us"] - claim["duration_us"]
+        is_behind = began_us < self.told_us.get(lns, 0)
+        self.told_us[lns] = claim["t_us"]
+        most_us = 0 if lns not in self.slowed else BEHIND_US if is_behind else ASKED_US
         if self.is_in_order and claim["duration_us"] > most_us:
             yield check.wrong("duration_us", f"{most_us} at most", claim["duration_us"])
-        if claim.get("lns", "") in self.cut_off:
+        if lns in self.cut_off:
             return
-        since_us, after_us = self.delays.get(claim.get("lns", ""), (0, 0))
+        since_us, after_us = self.delays.get(lns, (0, 0))
         due_us = min(after_us, ASKED_US)
         if self.is_in_order and claim["t_us"] - since_us >= due_us > claim["duration_us"]:
             yield check.wrong("duration_us", f"{due_us} or more", claim["duration_us"])

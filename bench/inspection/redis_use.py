@@ -23,9 +23,45 @@ AGAIN_US = 300_000
 _RUN = (b"EVAL", b"EVALSHA")
 OPENING = (b"AUTH", b"CLIENT", b"SELECT")
 """What a connection begins with: who it is."""
+READS = frozenset(b"GET HGET HGETALL HLEN HVALS PING SMEMBERS ZCARD ZRANGE".split())
+"""What a replica answers as well; it refuses all that could change something."""
 OTHERS = {b"lns:{FFFFFFFFFFFFFFFF}:sessions": b"[]", b"inbox:{another}:lives": b"7", b"a": b"1"}
 """What somebody else has in the same Redis."""
 Words = Sequence[bytes]
+
+
+def read(octets: bytes | bytearray, at: int = 0) -> tuple[Any, int] | None:
+    """What one request or reply of RESP2 says that begins here, and where it ends.
+
+    Words and texts as octets, `-` and `+` included; None where it is not whole. Source: the Redis
+    serialization protocol specification, version 2.
+    """
+    head = octets.find(b"\r\n", at)
+    if head < 0:
+        return None
+    kind, said, after = octets[at : at + 1], octets[at + 1 : head], head + 2
+    if kind == b"$" and int(said) >= 0:
+        end = after + int(said)
+        return (bytes(octets[after:end]), end + 2) if end + 2 <= len(octets) else None
+    if kind == b"*" and int(said) >= 0:
+        parts = []
+        for _ in range(int(said)):
+            part = read(octets, after)
+            if part is None:
+                return None
+            parts.append(part[0])
+            after = part[1]
+        return parts, after
+    if kind == b":":
+        return int(said), after
+    return (None if kind in b"$*" else bytes(kind + said)), after
+
+
+def packed(words: Sequence[str | bytes]) -> bytes:
+    """One request, or one reply of texts, as it is sent."""
+    parts = [word.encode() if isinstance(word, str) else word for word in words]
+    said = [b"$%d\r\n%b\r\n" % (len(part), part) for part in parts]
+    return b"*%d\r\n" % len(parts) + b"".join(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ class Outages:
     def keep_in_redis(self, *, by_sentinels: bool = False) -> None:
         """Let servers share a real Redis, in which nothing expires; before the first act.
 
-        `by_sentinels`: they are told where it is, by the second of two Sentinels.
+        `by_sentinels`: the last of four Sentinels tells them where it is; the others say nothing
+        that helps.
         """
         self.setup.must_have("redis")
         self.setup.before_start("where servers keep what they share")

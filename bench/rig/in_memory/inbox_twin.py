@@ -9,7 +9,8 @@ from random import Random
 from sqlite3 import Connection, connect
 from typing import TypeVar
 
-from bench.inspection.redis_use import Words
+from bench.clock import pause
+from bench.inspection.redis_use import LEASE_MS, Words
 from bench.rig.in_memory.outbox_file import ill_kept
 from lns.clock import StoreUnavailable
 from lns.delivery.detectors import PERFORMS
@@ -237,6 +238,8 @@ class _Undone(Exception):
 
 
 _Acts = Sequence[tuple[str, object, *tuple[object, ...]]]
+_MANY = 1_001
+_HALF_LEASE_US = LEASE_MS * 1_000 // 2
 
 
 class Deciding:
@@ -258,7 +261,7 @@ class Deciding:
         """One more batch; `fails`: what comes between its effects and what keeps them."""
         dice, number = self._dice, 1 if self.store.batch_max == 1 else self._dice.randint(1, 5)
         batch = [self._drawn() for _ in range(number)]
-        if not any(act[0] in ("put", "park") for acts in batch for act in acts):
+        if not any(act[0] in ("put", "add", "park") for acts in batch for act in acts):
             fails = None  # nobody insists on keeping nothing
         undone = [dice.randrange(4) == 0 and fails is None for _ in batch]
         forgotten: list[tuple[str, object, *tuple[object, ...]]] = []
@@ -277,6 +280,28 @@ class Deciding:
             ends.append(seen)
         same(self._found, "a batch", *ends)
         await self.look()
+
+    async def put_many_aside(self) -> None:
+        """More messages in one batch than anybody asks for at once."""
+        facts = 1, None, "reason", 5, 7, b"{}"
+        many = [ParkedMessage("bus", "channel", 1, f"{n}", "", *facts) for n in range(_MANY)]
+        before = (await self.store.summary()).parked
+        work = _work([[("park", message) for message in many]], [False], [], [])
+        await self.store.transact([[]], work)
+        seen = (await self.store.summary()).parked, len(await self.store.parked())
+        same(self._found, "put aside", (before + _MANY, before + _MANY), seen)
+
+    async def begin_late(self) -> None:
+        """Effects of one batch that last: none begins in the second half of the lease."""
+        for lasts_us in (0, _HALF_LEASE_US - 1, _HALF_LEASE_US, 2 * _HALF_LEASE_US):
+
+            async def work(batch: Batch, lasts_us: int = lasts_us) -> tuple[bool, bool]:
+                has_time = batch.has_time()
+                await pause(lasts_us)
+                return has_time, batch.has_time()
+
+            seen = await self.store.transact([[Place(Table.KEY, "late")]], work)
+            same(self._found, f"after {lasts_us} us", (True, lasts_us < _HALF_LEASE_US), seen)
 
     async def look(self) -> None:
         """What both hold."""
@@ -305,7 +330,7 @@ class Deciding:
             mark = Mark(self._messages, self._messages, dice.randrange(3))
             acts += [("get", place), ("put", place, mark), ("get", place)]
         name = dice.choice("ab")
-        if acts:
+        if acts or dice.randrange(2):
             acts += [("add", name, dice.randint(1, 3)), ("number", name)]
         identity = "bus", dice.choice("cd"), dice.randrange(2), dice.choice("ef"), dice.choice("gh")
         if dice.randrange(3) == 0:

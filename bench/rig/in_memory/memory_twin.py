@@ -135,15 +135,23 @@ class MemoryTwin:
     def handed_out(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """A server has told what it keeps of a device: what it read or wrote last."""
         of = lns, sessions_of(dev_eui).encode()
-        told = self._told[of] or [b""]
+        told = self._told[of]
+        if not told:
+            self.found(f"{dev_eui}: expected read by {lns}, observed not even asked for")
         self._knows[of] = {text for text in told if _decode(text or b"[]") == sessions}
-        if not self._knows[of]:
+        if told and not self._knows[of]:
             self._compare(of[1], _told(told[-1]), _told(msgspec.json.encode(sessions)))
 
     def heard_of_join(self, lns: str, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """A server was told that its join is kept: it knows of nothing older any more."""
         written = tuple(session.snapshot() for session in sessions)
         self._knows[lns, sessions_of(dev_eui).encode()] = {msgspec.json.encode(written)}
+
+    def heard_of_keeping(self, lns: str, dev_eui: Eui, written: bytes) -> None:
+        """A server was told what it kept, and what others had kept beside it."""
+        told = self._told[lns, sessions_of(dev_eui).encode()]
+        if told[:1] == [written]:  # else it has asked for more meanwhile
+            del told[0]
 
     def _joins(self, lns: str, keys: Words, values: Words, reply: Any) -> None:
         dev_nonce, _, known, written = values
@@ -250,9 +258,8 @@ class TwinStore:
 
     def __init__(self, twin: MemoryTwin, store: RedisStore, lns: str) -> None:
         self._twin, self._store, self._lns = twin, store, lns
-        self.keep_sessions, self.preset = store.keep_sessions, store.preset
+        self.preset, self.next_join_nonce = store.preset, store.next_join_nonce
         self.devices_with, self.dev_nonces = store.devices_with, store.dev_nonces
-        self.next_join_nonce = store.next_join_nonce
         twin.begins(lns)
 
     def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
@@ -261,6 +268,11 @@ class TwinStore:
             self._twin.found(f"{dev_eui}: expected sessions to be handed out, observed what it has")
         self._twin.handed_out(self._lns, dev_eui, sessions)
         return sessions
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        written = msgspec.json.encode(tuple(map(Session.snapshot, sessions)))
+        await self._store.keep_sessions(dev_eui, sessions)
+        self._twin.heard_of_keeping(self._lns, dev_eui, written)
 
     async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
         before = self.dev_nonces(dev_eui)
@@ -466,7 +478,8 @@ class Keeping:
         if (what := dice.randrange(6)) == 5:
             await store.next_join_nonce(dev_eui, 1 + dice.randrange(9))
         elif what == 0:
-            await store.refresh(dev_eui)
+            if not held or dice.randrange(2):
+                await store.refresh(dev_eui)
             held = store.sessions(dev_eui)
         elif what == 1 or not held:
             self._dev_nonces += dice.randrange(2)  # or another server has used it

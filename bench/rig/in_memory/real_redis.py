@@ -5,6 +5,7 @@ One program a process; between it and each server or consumer stands a relay on 
 
 import asyncio
 import atexit
+import gc
 import os
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from bench.clock import VirtualTimeLoop
 from bench.host.lns_files import toml_text
 from bench.host.lns_process import valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
@@ -31,6 +33,7 @@ from bench.inspection.redis_use import (
     OPENING,
     OTHERS,
     PASSWORD,
+    READS,
     USER,
     Conversation,
     Held,
@@ -45,8 +48,10 @@ from bench.inspection.redis_use import (
     is_reservation,
     joined,
     left_of_before,
+    packed,
     positions_taken,
     preset,
+    read,
     released,
     reserved,
 )
@@ -73,8 +78,9 @@ from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import redis_server
 from lns.uplink.registry import EndDevice
 
+_SENTINELS = 26379, 26380, 26381, 26382
+"""One cannot be reached, one says nothing, one is new, and one knows the masters."""
 _FIRST_PORT, _OTHER_MASTER = 6379, 1_000
-_SENTINELS = 26379, 26380
 _BIDDINGS, _KEEPINGS, _STEPS = 48, 12, 24
 _TOO_SLOW_US = 3_000_000
 _STARTS_WITHIN_S = 10
@@ -83,8 +89,8 @@ _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
     if redis.call('PTTL', key) >= 0 then redis.call('DEL', key) end
 end"""
 _MEMORY = {"be full": "1", "have room": "0"}
-_READONLY = b"-READONLY You can't write against a read only replica.\r\n"
 _OK = b"+OK\r\n"
+_READONLY = b"-READONLY You can't write against a read only replica.\r\n"
 _READING: Mapping[bytes, Callable[[bytes], tuple[str | bytes, ...]]] = {
     b"+string": lambda name: ("GET", name),
     b"+hash": lambda name: ("HGETALL", name),
@@ -102,33 +108,6 @@ class SlowWire(Protocol):
 
     @property
     def delay_us(self) -> int: ...
-
-
-def read(octets: bytes | bytearray, at: int = 0) -> tuple[Any, int] | None:
-    """What one request or reply of RESP2 says that begins here, and where it ends.
-
-    Words and texts as octets, `-` and `+` included; None where it is not whole. Source: the Redis
-    serialization protocol specification, version 2.
-    """
-    head = octets.find(b"\r\n", at)
-    if head < 0:
-        return None
-    kind, said, after = octets[at : at + 1], octets[at + 1 : head], head + 2
-    if kind == b"$" and int(said) >= 0:
-        end = after + int(said)
-        return (bytes(octets[after:end]), end + 2) if end + 2 <= len(octets) else None
-    if kind == b"*" and int(said) >= 0:
-        parts = []
-        for _ in range(int(said)):
-            part = read(octets, after)
-            if part is None:
-                return None
-            parts.append(part[0])
-            after = part[1]
-        return parts, after
-    if kind == b":":
-        return int(said), after
-    return (None if kind in b"$*" else bytes(kind + said)), after
 
 
 @contextmanager
@@ -217,13 +196,7 @@ def _ask(*words: str | bytes) -> Any:
 
 
 def _ask_all(requests: Sequence[Sequence[str | bytes]]) -> Sequence[Any]:
-    return exchange(b"".join(map(_packed, requests)), len(requests))[1]
-
-
-def _packed(words: Sequence[str | bytes]) -> bytes:
-    parts = [word.encode() if isinstance(word, str) else word for word in words]
-    said = [b"$%d\r\n%b\r\n" % (len(part), part) for part in parts]
-    return b"*%d\r\n" % len(parts) + b"".join(said)
+    return exchange(b"".join(map(packed, requests)), len(requests))[1]
 
 
 class _Relay(asyncio.Protocol):
@@ -281,10 +254,13 @@ class _Relay(asyncio.Protocol):
             self._transport.write(told)
 
 
+_Masters = Callable[[], Mapping[str, int]]
+
+
 class _Sentinel(asyncio.Protocol):
     """Tells which ports are those of masters now, by service; who it is nobody says to it."""
 
-    def __init__(self, masters: Callable[[], Mapping[str, int]], found: Callable[[str], None]):
+    def __init__(self, masters: _Masters, found: Callable[[str], None]):
         self._masters, self._found = masters, found
         self._asked = bytearray()
         self._transport: asyncio.BaseTransport
@@ -305,8 +281,22 @@ class _Sentinel(asyncio.Protocol):
     def _all(self) -> bytes:
         facts = "ip", LOOPBACK, "flags", "master", "num-other-sentinels", "1"
         told = self._masters().items()
-        masters = [_packed(("name", name, "port", str(port), *facts)) for name, port in told]
+        masters = [packed(("name", name, "port", str(port), *facts)) for name, port in told]
         return b"*%d\r\n" % len(masters) + b"".join(masters)
+
+
+async def _sentinels(
+    masters: _Masters, found: Callable[[str], None]
+) -> Sequence[asyncio.AbstractServer]:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    gone, silent, new, other = _SENTINELS
+    loop.network.unreachable.add(gone)
+    return [
+        await loop.create_server(asyncio.Protocol, LOOPBACK, silent),
+        await loop.create_server(lambda: _Sentinel(dict, found), LOOPBACK, new),
+        await loop.create_server(lambda: _Sentinel(masters, found), LOOPBACK, other),
+    ]
 
 
 class _Whole:
@@ -351,7 +341,7 @@ class RealRedis:
     def disturb(self, how: str) -> None:
         """Let it "fail over", "forget scripts" or "let expire" what would some day; the rest stays.
 
-        After a failover every connection is to a replica, which refuses each command, and who
+        After a failover every connection is to a replica, which refuses to change anything, and who
         connects anew reaches the master, which knows no script; where Sentinels name it, it has
         another port, and the one of before is the replica's. Or let it "be full", so that it
         takes nothing, until it is to "have room".
@@ -375,9 +365,13 @@ class RealRedis:
         self, of: str, asked: bytes, requests: Sequence[Words], *, is_replica: bool
     ) -> tuple[bytes, Sequence[Any]]:
         """What is said to requests of one connection; who it is it need not prove."""
-        if is_replica or requests[0][0] in OPENING:
-            said = _READONLY if is_replica else _OK
-            return said * len(requests), [said] * len(requests)
+        if requests[0][0] in OPENING:
+            return _OK * len(requests), [_OK] * len(requests)
+        if is_replica and len(requests) > 1:
+            parts = [self.reply(of, packed(one), [one], is_replica=True) for one in requests]
+            return b"".join(told for told, _ in parts), [reply for _, [reply] in parts]
+        if is_replica and requests[0][0] not in READS:
+            return _READONLY, [_READONLY]
         held = [self._held(words) for words in requests]
         told, replies = exchange(asked, len(requests))
         for words, before, reply in zip(requests, held, replies, strict=True):
@@ -435,6 +429,8 @@ class RealRedis:
     def look_at_the_end(self, *, is_sure: bool) -> None:
         """What has stayed in it; `is_sure`: nobody was disturbed."""
         retention_ms = self._retention_us // 1000
+        if not is_sure:
+            gc.collect(1)  # an error that nobody has looked at is told when it is let go
         for of, number in sorted(Counter(relay.of for relay in self._relays).items()):
             most = 1 if of.startswith("consumer") else 2  # sessions and claims
             if number > most:
@@ -477,14 +473,19 @@ class RealRedis:
         return TwinStore(self._twin, store, lns), TwinClaims(self._twin, claims)
 
     async def inbox(
-        self, name: str, consumer: str, *, entries_max: int, wire: SlowWire | None = None
+        self,
+        name: str,
+        consumer: str,
+        *,
+        entries_max: int,
+        batch_max: int = 1,
+        wire: SlowWire | None = None,
     ) -> RedisInboxStore:
         """An inbox as one of its consumers has it."""
         server = redis_server(await self._url(f"consumer {consumer}", wire or _Whole()))
         self._insistence.is_over(f"consumer {consumer}")
-        return RedisInboxStore(
-            server, name, consumer=consumer, entries_max=entries_max, now_us=now_us
-        )
+        most = {"entries_max": entries_max, "batch_max": batch_max}
+        return RedisInboxStore(server, name, consumer=consumer, **most, now_us=now_us)
 
     async def claim(self, bid: Bid) -> None:
         """Claim a frame for nobody who runs."""
@@ -505,11 +506,11 @@ class RealRedis:
                     if dice.randrange(_STEPS) == 0:
                         self.disturb("let expire")
                     await bidding.go_on()
-        for entries_max in (4, 4, 1000, 1000):
-            await self._decide_at_random(entries_max, dice)
+        for entries_max, batch_max in ((4, 1), (4, 1), (1000, 1), (1000, 5)):
+            await self._decide_at_random(entries_max, batch_max, dice)
 
     async def _keep_at_random(self, dice: Random) -> None:
-        number = AT_ONCE_MAX // 2 + 2  # two questions for each, and the first goes alone
+        number = AT_ONCE_MAX + 2  # more than are asked for at once
         devices = [eui(f"FE{one:014X}") for one in range(number)]
         async with AsyncExitStack() as stack:
             stores = {}
@@ -518,6 +519,8 @@ class RealRedis:
                 some = devices if lns == "lns-x" else ()
                 store = await stack.enter_async_context(RedisStore(server, lns, some))
                 stores[lns] = TwinStore(self._twin, store, lns)
+            for dev_eui in devices:
+                stores["lns-x"].sessions(dev_eui)
             for dev_eui in devices[:_KEEPINGS]:
                 keeping = Keeping(stores, dev_eui, dice)
                 for _ in range(_STEPS):
@@ -535,10 +538,11 @@ class RealRedis:
                 if left:
                     self._found(f"{dev_eui}: expected nothing is left, observed {left}")
 
-    async def _decide_at_random(self, entries_max: int, dice: Random) -> None:
+    async def _decide_at_random(self, entries_max: int, batch_max: int, dice: Random) -> None:
         """Half of the time what is decided reaches nobody at first, or nobody hears that it did."""
         wire, loop, name = _Whole(), asyncio.get_running_loop(), f"drawn {dice.random()}"
-        store = await self.inbox(name, "drawn", entries_max=entries_max, wire=wire)
+        most = {"entries_max": entries_max, "batch_max": batch_max}
+        store = await self.inbox(name, "drawn", **most, wire=wire)
         deciding = Deciding(store, entries_max, dice, self._found)
 
         def fails() -> None:
@@ -548,6 +552,8 @@ class RealRedis:
 
         for _ in range(_STEPS):
             await deciding.go_on(fails if dice.randrange(4) == 0 else None)
+        await deciding.put_many_aside()
+        await deciding.begin_late()
         await store.close()
 
     @asynccontextmanager
@@ -572,9 +578,7 @@ class RealRedis:
         if not self._by_sentinels:
             return f"redis://{login}@{LOOPBACK}:{self._ports[lns]}/{DATABASE}"
         if len(self._ports) == 1:
-            silent, other = _SENTINELS
-            await self._listen(silent, asyncio.Protocol)
-            await self._listen(other, lambda: _Sentinel(self._masters, self._found))
+            self._listeners += await _sentinels(self._masters, self._found)
         hosts = ",".join(f"{LOOPBACK}:{port}" for port in _SENTINELS)
         return f"redis+sentinel://{login}@{hosts}/{lns}/{DATABASE}"
 

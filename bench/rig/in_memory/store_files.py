@@ -167,6 +167,7 @@ async def _inbox_at_random(
             case 1:
                 with closing(seize(file)):
                     await deciding.is_refused()
+    await deciding.put_many_aside()
     await deciding.store.close()
 
 

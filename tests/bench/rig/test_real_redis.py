@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from bench import clock
-from bench.inspection.redis_use import OTHERS
-from bench.rig.in_memory.real_redis import RealRedis, exchange, read
+from bench.inspection.redis_use import OTHERS, read
+from bench.rig.in_memory.real_redis import RealRedis, exchange
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2
 from lns.lorawan.identifiers import Mic, dev_addr, eui
