@@ -772,6 +772,30 @@ async def test_an_answer_for_a_station_that_is_gone_by_then_is_none(rig):
     rig.expect(frame, TOO_LATE, first="west")
 
 
+@pytest.mark.fault("store", "slow")
+async def test_what_was_for_a_station_that_is_gone_has_used_nothing_up(rig):
+    """What the application said was not handed over: it is sent three times more."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    rig.slow_store(milliseconds(199))
+    gone = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(gone, by="west"), by="west")
+    await rig.wait(milliseconds(20))
+    rig.west.cut()
+    await rig.wait(seconds(3))
+    await rig.restore_store()
+    rig.west.restore()
+    await rig.wait(seconds(12))
+    rig.west.suppress_downlinks(3)
+    tries = [await heard(rig, rig.alpha) for _ in range(3)]
+    last = await heard(rig, rig.alpha)
+    rig.expect(gone, TOO_LATE, first="west")
+    for frame in tries:
+        rig.expect(frame, WITH_DOWNLINK, first="west")
+        rig.expect_answer(frame, f_port=9)
+    rig.expect(last, FIRST, first="west")
+
+
 @pytest.mark.requires("twin stations")
 @pytest.mark.fault("store", "slow")
 async def test_an_answer_for_a_station_of_which_nobody_is_left_is_none(rig):

@@ -540,6 +540,7 @@ async def test_who_does_not_ask_for_credentials_is_told_so(rig):
         (b"nonsense\r\n\r\n", 400, "no HTTP request"),
         (post("/update", body), 404, "only /update-info is here"),
         (post(f"{INFO}/", body), 404, "only /update-info is here"),
+        (request("GET", "/"), 404, "only /update-info is here"),
         (request("GET", INFO), 405, "only POST is served"),
         (request("PUT", INFO), 405, "only POST is served"),
         (request("Post", INFO), 400, "no HTTP request"),

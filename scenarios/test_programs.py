@@ -111,6 +111,7 @@ async def test_a_server_keeps_what_is_nobody_elses(rig):
     request = {"kind": "lns.request", "stage": "refused", "lns": "lns-x"}
     for name, lns_toml, outbox in (
         ("lns-x", "", "var/lns-x.outbox"),
+        ("day 7", 'client_id = "day 7"\n', "var/lns-x.outbox"),
         ("night 7", 'client_id = "night 7"\noutbox = "out/box"\n', "out/box"),
     ):
         await rig.run_server(

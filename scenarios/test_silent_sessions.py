@@ -50,6 +50,25 @@ async def test_who_was_told_nothing_for_a_day_looks_before_claims_are_forgotten(
     rig.expect(newest, OWNED, owned="east")
 
 
+@pytest.mark.fault("store", "cut")
+async def test_who_could_not_look_after_a_day_does_so_when_the_store_is_back(rig):
+    """What was told meanwhile was old here anyway; the other one is old as claims are forgotten."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    older = await hear(rig, device, "east")
+    newest = await hear(rig, device, "east", after=minutes(24 * 60 + 5))
+    rig.cut_store("lns-a")
+    await tell(rig, before, "west")
+    await rig.wait(seconds(1))
+    await rig.restore_store("lns-a")
+    await tell(rig, older, "west")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED + EXPIRED, owned="west", again="west")
+    rig.expect(older, OWNED + EXPIRED, owned="east", again="west")
+    rig.expect(newest, OWNED, owned="east")
+
+
 async def test_other_bytes_with_the_counter_of_the_newest_frame_are_old(rig, strategy):
     """Of a life before, told by somebody a day later where nobody has heard of the life since."""
     rig.put_on("lns-b", "east")

@@ -199,6 +199,23 @@ async def test_who_was_a_stranger_without_the_store_is_none_with_it(rig, strateg
     rig.expect_reply(known)
 
 
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "cut")
+async def test_no_number_of_strangers_without_the_store_is_one_too_many_with_it(rig):
+    """Whoever could not be looked up is over: the next one is, however many there were before."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    join = await rig.bravo.join()
+    rig.cut_store("lns-b")
+    strangers = [await rig.forge(rig.bravo, by="east") for _ in range(70)]
+    await rig.restore_store("lns-b")
+    known = await hear(rig, rig.bravo, "east", confirmed=True)
+    rig.expect(join, FIRST, first="west")
+    for stranger in strangers:
+        rig.expect(stranger, STRANGE, strange="east")
+    rig.expect(known, OWNED, owned="east")
+
+
 @pytest.mark.requires("own store", "virtual time")
 @pytest.mark.fault("store", "restart")
 async def test_a_dev_nonce_that_the_store_forgot_is_used_for_who_took_it(rig, strategy):
