@@ -219,10 +219,13 @@ class RedisStore:
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         kept = tuple(session.snapshot() for session in sessions)
         known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
-        # Whoever writes next knows of this one, although it is still on its way.
-        self._known[dev_eui] = written
+        # Whoever writes next knows of this one, although it is still on its way. It may never
+        # arrive: what it ends is still known then, or it would be taken for another server's.
+        on_its_way = self._known[dev_eui] = _written_over(known, kept, written)
         keys = (sessions_of(dev_eui),)
         there = await self._wire.run(_KEEP, keys, known, written)
+        if self._known[dev_eui] is on_its_way:
+            self._known[dev_eui] = written
         was_empty = there == 0
         if there:
             kept = self._sessions_in(dev_eui, there)
@@ -332,3 +335,11 @@ class RedisStore:
     def _unreadable(self, dev_eui: Eui) -> StoreUnavailable:
         said = f"{self._server} holds something else than a session or DevNonces of {dev_eui}"
         return StoreUnavailable(said)
+
+
+def _written_over(known: bytes, kept: tuple[Session, ...], written: bytes) -> bytes:
+    """What is known to be there while `kept` is written over what was known."""
+    proofs = [(session.dev_addr, session.keys) for session in kept]
+    before = _decode(known) if known else ()
+    ended = tuple(old for old in before if (old.dev_addr, old.keys) not in proofs)
+    return msgspec.json.encode((*kept, *ended)) if ended else written

@@ -214,6 +214,13 @@ MUTANTS = (
         SESSIONS,
     ),
     Mutant(
+        "session that ended during an outage written back (Redis)",
+        "lns/store/redis.py",
+        "self._known[dev_eui] = _written_over(known, kept, written)",
+        "self._known[dev_eui] = written",
+        "tests/lns/store/test_redis_sessions.py",
+    ),
+    Mutant(
         "repetition from before a restart begins a frame",
         UPLINK,
         "            repeats=not (is_first or facts.disposition.advances),",
