@@ -28,6 +28,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 from lns.clock import now_us
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}  # IANA: mqtt, secure-mqtt
+_LABEL = "[A-Za-z0-9_:%-]{1,63}"  # of a name, or a whole address
+_HOST = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def broker(url: str, ca: Path | None = None) -> Broker:
         raise ValueError(f"not the URL of a broker; it is {shape}") from None
     if parts.scheme not in _PORTS:
         raise ValueError(f"a broker's URL begins with mqtt:// or mqtts://; it is {shape}")
-    if not parts.hostname or not re.fullmatch(r"[A-Za-z0-9._:%-]{1,253}", parts.hostname):
+    if not parts.hostname or not _HOST.fullmatch(parts.hostname):
         raise ValueError(f"the URL of the broker names no host; it is {shape}")
     if port == 0:
         raise ValueError("the port of a broker is 1 to 65535")

@@ -49,6 +49,8 @@ def test_what_a_url_says(url: str, found: Broker) -> None:
         ("127.0.0.1:1883", "begins with mqtt:// or mqtts://"),
         ("mqtt://", "names no host"),
         ("mqtt://b c", "names no host"),
+        ("mqtt://b..c", "names no host"),
+        (f"mqtt://{'b' * 64}.c", "names no host"),
         ("mqtt://b:0", "the port of a broker is 1 to 65535"),
         ("mqtt://b:70000", "not the URL of a broker"),
         ("mqtt://b:port", "not the URL of a broker"),
