@@ -223,7 +223,7 @@ class _Client(Client):
 
 
 class MqttSession:
-    """One connection of one paho client; used once, MQTT 5.0.
+    """One connection of one paho client; used once, MQTT 5.0. BrokerLost for an unusable `ca`.
 
     `after_read` is called after every turn in which something may have arrived, `look` twice a
     second, to see to deadlines. Whoever finds it `useful` says so (`Attempts`). With `session_s`
@@ -398,7 +398,10 @@ class MqttSession:
         )
         if self._broker.user is not None:
             client.username_pw_set(self._broker.user, self._broker.password)
-        context = self._broker.tls_context()
+        try:
+            context = self._broker.tls_context()
+        except ValueError as error:  # somebody exchanges the certificates just now
+            raise BrokerLost(f"cannot be trusted: {error}") from error
         if context is not None:
             client.tls_set_context(context)
         client.connect_timeout = self._patience.connect_us / 1_000_000
