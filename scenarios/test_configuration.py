@@ -173,6 +173,10 @@ DOORS = [
         )
     ),
     *(
+        (f'{LNS}listen = "{one}:6090"', "lns.toml:3: lns.listen: between the dots of a host name")
+        for one in ("lns..example", f"{'a' * 64}.example")
+    ),
+    *(
         (f"{LNS}stations = {one}", 'lns.toml:3: lns.stations: either "any" or a list of station E')
         for one in ('"all"', '""', "1", '{any = "any"}')
     ),
@@ -262,7 +266,9 @@ FAR = [
         ("amqp://geheim@a", "amqp:// is not served; served are: memory://, mqtt://, mqtts://"),
         ("mqtt://geheim@", "the URL of the broker names no host"),
         ("mqtt://a b", "the URL of the broker names no host"),
-        (f"mqtt://{'a' * 254}", "the URL of the broker names no host"),
+        ("mqtt://a..b", "the URL of the broker names no host"),
+        (f"mqtt://{'a' * 64}", "the URL of the broker names no host"),
+        (f"mqtt://{'a.' * 126}aa", "the URL of the broker names no host"),
         ("mqtt://a:0", "the port of a broker is 1 to 65535"),
         ("mqtt://a:65536", "not the URL of a broker; it is mqtt://"),
         ("mqtt://a/geheim", "the URL of a broker ends after its port"),
@@ -302,7 +308,7 @@ READ = {
         "mqtts://A.example/": ("mqtts://a.example:8883", None, None),
         "mqtt://u@[2001:db8::1]:65535": ("mqtt://[2001:db8::1]:65535", "u", None),
         "mqtt://u%40:p%2F@a": ("mqtt://a:1883", "u@", "p/"),
-        f"mqtt://{'a' * 253}:1": (f"mqtt://{'a' * 253}:1", None, None),
+        f"mqtt://{'a.' * 126}a:1": (f"mqtt://{'a.' * 126}a:1", None, None),
     },
     "Redis": {
         "redis://a": ("redis://a:6379/0", None, None),

@@ -28,6 +28,8 @@ from paho.mqtt.reasoncodes import ReasonCode
 from lns.clock import now_us
 
 _PORTS = {"mqtt": 1883, "mqtts": 8883}  # IANA: mqtt, secure-mqtt
+_LABEL = "[A-Za-z0-9_:%-]{1,63}"  # of a name, or a whole address
+_HOST = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def broker(url: str, ca: Path | None = None) -> Broker:
         raise ValueError(f"not the URL of a broker; it is {shape}") from None
     if parts.scheme not in _PORTS:
         raise ValueError(f"a broker's URL begins with mqtt:// or mqtts://; it is {shape}")
-    if not parts.hostname or not re.fullmatch(r"[A-Za-z0-9._:%-]{1,253}", parts.hostname):
+    if not parts.hostname or not _HOST.fullmatch(parts.hostname):
         raise ValueError(f"the URL of the broker names no host; it is {shape}")
     if port == 0:
         raise ValueError("the port of a broker is 1 to 65535")
@@ -221,7 +223,7 @@ class _Client(Client):
 
 
 class MqttSession:
-    """One connection of one paho client; used once, MQTT 5.0.
+    """One connection of one paho client; used once, MQTT 5.0. BrokerLost for an unusable `ca`.
 
     `after_read` is called after every turn in which something may have arrived, `look` twice a
     second, to see to deadlines. Whoever finds it `useful` says so (`Attempts`). With `session_s`
@@ -396,7 +398,10 @@ class MqttSession:
         )
         if self._broker.user is not None:
             client.username_pw_set(self._broker.user, self._broker.password)
-        context = self._broker.tls_context()
+        try:
+            context = self._broker.tls_context()
+        except ValueError as error:  # somebody exchanges the certificates just now
+            raise BrokerLost(f"cannot be trusted: {error}") from error
         if context is not None:
             client.tls_set_context(context)
         client.connect_timeout = self._patience.connect_us / 1_000_000

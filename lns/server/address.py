@@ -26,6 +26,10 @@ def host_and_port(text: str) -> tuple[str, int]:
         colon = ""
     if not (colon and host and port.isascii() and port.isdigit() and int(port) <= 65_535):
         raise ValueError('an address is "host:port", such as "127.0.0.1:6090"')
+    try:
+        host.encode("idna")  # as whoever looks the name up does
+    except UnicodeError:
+        raise ValueError("between the dots of a host name are 1 to 63 characters") from None
     return host, int(port)
 
 

@@ -189,6 +189,7 @@ class RedisStore:
         self._wire = RedisWire(server, patience_us=patience_us)
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+        self._join_nonces: dict[Eui, int] = {}
         # What this server knows of, which is what it read and wrote: the sessions of others that
         # a write came upon are none of it until they were handed out.
         self._texts: dict[Eui, bytes] = {}
@@ -219,10 +220,13 @@ class RedisStore:
     async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         kept = tuple(session.snapshot() for session in sessions)
         known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
-        # Whoever writes next knows of this one, although it is still on its way.
-        self._known[dev_eui] = written
+        # Whoever writes next knows of this one, although it is still on its way. It may never
+        # arrive: what it ends is still known then, or it would be taken for another server's.
+        on_its_way = self._known[dev_eui] = _written_over(known, kept, written)
         keys = (sessions_of(dev_eui),)
         there = await self._wire.run(_KEEP, keys, known, written)
+        if self._known[dev_eui] is on_its_way:
+            self._known[dev_eui] = written
         was_empty = there == 0
         if there:
             kept = self._sessions_in(dev_eui, there)
@@ -289,9 +293,12 @@ class RedisStore:
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
         """A JoinNonce greater than any before, at any server, at least `least`; StoreUnavailable.
 
-        One whose reply was lost is not used.
+        One whose reply was lost is not used. A Redis that has lost those of before is told.
         """
-        return int(await self._wire.run(_NEXT_JOIN_NONCE, (join_nonce_of(dev_eui),), least))
+        least = max(least, self._join_nonces.get(dev_eui, 0) + 1)
+        taken = int(await self._wire.run(_NEXT_JOIN_NONCE, (join_nonce_of(dev_eui),), least))
+        self._note_join_nonce(dev_eui, taken)
+        return taken
 
     async def _name(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         names = [("SADD", devices_with(session.dev_addr), dev_eui) for session in sessions]
@@ -307,8 +314,10 @@ class RedisStore:
                 await self._wire.do("SREM", devices_with(old.dev_addr), dev_eui)
 
     async def _read(self, wire: RedisWire, dev_eui: Eui, *, opening: bool = True) -> None:
-        kept, used = await wire.do_together(
-            ("GET", sessions_of(dev_eui)), ("HGETALL", dev_nonces_of(dev_eui))
+        kept, used, join_nonce = await wire.do_together(
+            ("GET", sessions_of(dev_eui)),
+            ("HGETALL", dev_nonces_of(dev_eui)),
+            ("GET", join_nonce_of(dev_eui)),
         )
         sessions = self._sessions_in(dev_eui, kept) if kept is not None else ()
         try:
@@ -319,9 +328,14 @@ class RedisStore:
                 for dev_nonce, lns in zip(used[::2], used[1::2], strict=True)
                 if lns != own
             }
+            self._note_join_nonce(dev_eui, int(join_nonce or 0))
         except ValueError:
             raise self._unreadable(dev_eui) from None
         self._sessions[dev_eui], self._texts[dev_eui] = sessions, kept or b""
+
+    def _note_join_nonce(self, dev_eui: Eui, join_nonce: int) -> None:
+        if join_nonce > self._join_nonces.get(dev_eui, 0):
+            self._join_nonces[dev_eui] = join_nonce
 
     def _sessions_in(self, dev_eui: Eui, text: bytes) -> tuple[Session, ...]:
         try:
@@ -332,3 +346,11 @@ class RedisStore:
     def _unreadable(self, dev_eui: Eui) -> StoreUnavailable:
         said = f"{self._server} holds something else than a session or DevNonces of {dev_eui}"
         return StoreUnavailable(said)
+
+
+def _written_over(known: bytes, kept: tuple[Session, ...], written: bytes) -> bytes:
+    """What is known to be there while `kept` is written over what was known."""
+    proofs = [(session.dev_addr, session.keys) for session in kept]
+    before = _decode(known) if known else ()
+    ended = tuple(old for old in before if (old.dev_addr, old.keys) not in proofs)
+    return msgspec.json.encode((*kept, *ended)) if ended else written

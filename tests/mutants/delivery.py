@@ -29,6 +29,13 @@ MUTANTS = (
         "tests/lns/delivery/test_mqtt_session.py",
     ),
     Mutant(
+        "certificates that are exchanged end the server",
+        "lns/delivery/mqtt_session.py",
+        "        except ValueError as error:  # somebody exchanges the certificates just now",
+        "        except StopIteration as error:",
+        "tests/lns/delivery/test_mqtt_session.py",
+    ),
+    Mutant(
         "what is on its way takes no room",
         "lns/delivery/mqtt_sender.py",
         "return self.wire.receive_max - in_flight if",

@@ -214,6 +214,27 @@ MUTANTS = (
         SESSIONS,
     ),
     Mutant(
+        "session that ended during an outage written back (Redis)",
+        "lns/store/redis.py",
+        "self._known[dev_eui] = _written_over(known, kept, written)",
+        "self._known[dev_eui] = written",
+        "tests/lns/store/test_redis_sessions.py",
+    ),
+    Mutant(
+        "JoinNonce begins anew with an emptied Redis",
+        "lns/store/redis.py",
+        "least = max(least, self._join_nonces.get(dev_eui, 0) + 1)",
+        "pass",
+        "tests/lns/store/test_redis_sessions.py",
+    ),
+    Mutant(
+        "JoinNonce of others not read",
+        "lns/store/redis.py",
+        "self._note_join_nonce(dev_eui, int(join_nonce or 0))",
+        "int(join_nonce or 0)",
+        "tests/lns/store/test_redis_sessions.py",
+    ),
+    Mutant(
         "repetition from before a restart begins a frame",
         UPLINK,
         "            repeats=not (is_first or facts.disposition.advances),",

@@ -96,7 +96,7 @@ class MemoryTwin:
             for (asked_so, kept), seen in zip(written.items(), self._ask([*written]), strict=True):
                 self._compare(b" ".join(asked_so[1:]), kept, seen)
         match (keys or words[1:2] or words)[0].rpartition(b":")[2], words[0]:
-            case b"join_nonce", _:
+            case b"join_nonce", b"EVAL" | b"EVALSHA":
                 asked = self._store.next_join_nonce(Eui(keys[0].decode()), int(values[0]))
                 self._compare(keys[0], at_once(asked), int(reply))
             case b"dev_nonces", b"EVAL" | b"EVALSHA":

@@ -25,6 +25,7 @@ from lns.delivery.mqtt_session import (
     Patience,
     broker,
 )
+from tests.lns.delivery.sending import message, until, way
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,8 @@ def test_what_a_url_says(url: str, found: Broker) -> None:
         ("127.0.0.1:1883", "begins with mqtt:// or mqtts://"),
         ("mqtt://", "names no host"),
         ("mqtt://b c", "names no host"),
+        ("mqtt://b..c", "names no host"),
+        (f"mqtt://{'b' * 64}.c", "names no host"),
         ("mqtt://b:0", "the port of a broker is 1 to 65535"),
         ("mqtt://b:70000", "not the URL of a broker"),
         ("mqtt://b:port", "not the URL of a broker"),
@@ -162,6 +165,23 @@ def test_one_connection_is_held_after_another() -> None:
     for waited_us, longest_us in zip(waits_us, (1_000_000, 2_000_000, 1_000_000), strict=True):
         lasted_us = 1_000_000 if longest_us == 2_000_000 else 0
         assert longest_us // 2 <= waited_us - lasted_us <= longest_us
+
+
+def test_certificates_that_are_exchanged_just_now_are_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are read for each connection; whoever reads half of them tries again."""
+    ca = tmp_path / "ca.pem"
+
+    async def body() -> None:
+        async with way(Broker("127.0.0.1", free_port(), tls=True, ca=ca), tmp_path) as upstream:
+            await upstream.publish(message(1))
+            await until(lambda: f"{ca} cannot be read: No such file" in caplog.text)
+            await asyncio.to_thread(ca.write_text, "-----BEGIN CERT")
+            await until(lambda: f"{ca} holds no certificate" in caplog.text)
+            assert (upstream.connected, upstream.waiting) == (False, 1)
+
+    asyncio.run(body())
 
 
 def test_who_ends_while_its_broker_refuses_it_leaves_no_trace_in_the_log() -> None:

@@ -27,6 +27,12 @@ def test_what_is_no_address_is_told(text: str) -> None:
         address.host_and_port(text)
 
 
+@pytest.mark.parametrize("host", ["lns..example", ".example", f"{'a' * 64}.example"])
+def test_a_host_that_nobody_can_look_up_is_no_address(host: str) -> None:
+    with pytest.raises(ValueError, match="between the dots of a host name"):
+        address.host_and_port(f"{host}:6090")
+
+
 @pytest.mark.parametrize(
     ("text", "uri"),
     [
