@@ -13,23 +13,20 @@ import asyncio
 import heapq
 import os
 import select
-import signal
 import ssl as tls
-import sys
-import threading
 import time
-import warnings
 from asyncio import BaseEventLoop, Future, Handle, Task, TimerHandle
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
-from functools import cache, partial
+from functools import partial
 from socket import socket
 from traceback import walk_stack
-from types import CoroutineType, FrameType
+from types import FrameType
 from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
 
+from bench import standstill
 from bench.sockets import LOCALHOST, Listener, Network
 from lns.clock import now_us, read_from
 
@@ -60,12 +57,6 @@ _COMPACT_AT = 1000
 TURNS_MAX = 100_000
 """So often tasks may take turns at one moment; who does so more often never ends."""
 _WATCHED = 16
-LOOKS_EACH_S = 2
-"""Of the processor. A turn that is still the same at the next look never ends."""
-STILL_EACH_S = 10
-"""On the wall. A turn that is still the same at the next look, and hardly had the processor, waits
-for what cannot come."""
-_HARDLY = 0.1
 
 
 class Deadlock(RuntimeError):
@@ -112,111 +103,6 @@ def left_open() -> list[str]:
 def never_awaited() -> list[tuple[str, str]]:
     """What a server or a consumer on this loop has begun and never did; of which file it is."""
     return loop.never_awaited if (loop := _virtual()) else []
-
-
-_LENT = {"lns.clock", "lns.capture"}
-"""What the bench itself reads its clock and writes its captures with."""
-
-
-def _is_of(frame: FrameType, *packages: str) -> bool:
-    name = frame.f_globals.get("__name__", "")
-    is_lent = name in _LENT or frame.f_code.co_name == "_read_us"
-    return name.partition(".")[0] in packages and not is_lent
-
-
-def _inmost(frame: FrameType | None) -> FrameType | None:
-    """Where a server or a consumer is, unless the bench has been called from there."""
-    frames = (one for one, _ in walk_stack(frame))
-    inmost = next((one for one in frames if _is_of(one, "bench", "lns")), None)
-    return inmost if inmost is not None and _is_of(inmost, "lns") else None
-
-
-Names = dict[str, Any]
-
-
-@cache
-def _bound(real: Callable[..., object], loaded: int) -> list[tuple[Names, str]]:
-    """Under which names a module of `lns`, or its own, has a function when so many are loaded."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("lns.")]
-    return [
-        (vars(module), name)
-        for module in (time, os, *modules)
-        for name, value in vars(module).items()
-        if value is real
-    ]
-
-
-@contextmanager
-def _told_first(
-    real: Callable[[Any], object], tell: Callable[[FrameType, Any], None]
-) -> Iterator[None]:
-    """Tell who calls it, and with what, before it is done."""
-
-    def told(with_what: Any) -> None:
-        tell(sys._getframe(1), with_what)
-        real(with_what)
-
-    bound = _bound(real, len(sys.modules))
-    for names, name in bound:
-        names[name] = told
-    try:
-        yield
-    finally:
-        for names, name in bound:
-            names[name] = real
-
-
-@contextmanager
-def _told_of_unawaited(never: list[tuple[str, str]]) -> Iterator[None]:
-    """Note what of `lns` was begun and is let go before it has done anything."""
-    warn = warnings._warn_unawaited_coroutine  # type: ignore[attr-defined]
-
-    def told(begun: "CoroutineType[Any, Any, Any]") -> None:
-        code, frame = begun.cr_code, begun.cr_frame
-        if frame is not None and frame.f_globals["__name__"].startswith("lns."):
-            never.append((code.co_qualname, code.co_filename))
-        else:
-            warn(begun)
-
-    warnings._warn_unawaited_coroutine = told  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        warnings._warn_unawaited_coroutine = warn  # type: ignore[attr-defined]
-
-
-@contextmanager
-def _looking(
-    look: Callable[[int, FrameType | None], None], still: Callable[[int, FrameType | None], None]
-) -> Iterator[None]:
-    """Let it look each few seconds of the processor, and at who stands `still`, by the wall.
-
-    A thread of its own cannot be looked at.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    watched = signal.signal(signal.SIGVTALRM, look)
-    signal.setitimer(signal.ITIMER_VIRTUAL, LOOKS_EACH_S, LOOKS_EACH_S)
-    left_s, _ = signal.setitimer(signal.ITIMER_REAL, STILL_EACH_S, STILL_EACH_S)
-    until_s = time.monotonic() + left_s
-
-    def still_or_late(number: int, frame: FrameType | None) -> None:
-        nonlocal left_s
-        if left_s and time.monotonic() > until_s and callable(late):
-            left_s = 0  # somebody else waits for the same timer, once
-            late(number, frame)
-        still(number, frame)
-
-    late = signal.signal(signal.SIGALRM, still_or_late)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        left_s = left_s and max(until_s - time.monotonic(), 0.001)
-        signal.setitimer(signal.ITIMER_REAL, left_s)
-        signal.signal(signal.SIGVTALRM, watched)
-        signal.signal(signal.SIGALRM, late)
 
 
 class _Sockets:
@@ -315,10 +201,10 @@ class VirtualTimeLoop(BaseEventLoop):
         try:
             with (
                 read_from(self._read_us),
-                _looking(self._look, self._stands_still),
-                _told_first(time.sleep, self._sleeps),  # noqa: TID251
-                _told_first(os._exit, self._exits),
-                _told_of_unawaited(self.never_awaited),
+                standstill.looking(self._look, self._stands_still),
+                standstill.told_first(time.sleep, self._sleeps),  # noqa: TID251
+                standstill.told_first(os._exit, self._exits),
+                standstill.told_of_unawaited(self.never_awaited),
             ):
                 while not self._stopping:
                     self._run_once()
@@ -399,28 +285,28 @@ class VirtualTimeLoop(BaseEventLoop):
         """
         here = self._now_us, self._turns
         frames = [one for one, _ in walk_stack(frame)]
-        if here != self._looked_at or not any(_is_of(one, "lns") for one in frames):
+        if here != self._looked_at or not any(standstill.is_of(one, "lns") for one in frames):
             self._looked_at = here
             return
-        self._break_off(next(one for one in frames if _is_of(one, "bench", "lns")))
+        self._break_off(next(one for one in frames if standstill.is_of(one, "bench", "lns")))
 
     def _stands_still(self, _: int, frame: FrameType | None) -> None:
         """Livelock if a server or a consumer waits in a call of its own since the last look."""
         *turn, used_s = self._still_at
         is_same = turn == [self._now_us, self._turns]
-        rested = time.process_time() - used_s < _HARDLY * STILL_EACH_S
+        rested = time.process_time() - used_s < standstill.HARDLY * standstill.STILL_EACH_S
         self._still_at = self._now_us, self._turns, time.process_time()
-        if is_same and rested and (inmost := _inmost(frame)) is not None:
+        if is_same and rested and (inmost := standstill.inmost_of(frame)) is not None:
             self._break_off(inmost, "all stand still")
 
     def _sleeps(self, frame: FrameType | None, seconds: float) -> None:
         """Livelock if it is a server or a consumer that sleeps: nobody else can run meanwhile."""
-        if seconds > 0 and (inmost := _inmost(frame)) is not None:
+        if seconds > 0 and (inmost := standstill.inmost_of(frame)) is not None:
             self._break_off(inmost, f"all stand still for {seconds} s")
 
     def _exits(self, frame: FrameType | None, status: int) -> None:
         """Livelock if it is a server or a consumer that ends the process, and the bench with it."""
-        if (inmost := _inmost(frame)) is not None:
+        if (inmost := standstill.inmost_of(frame)) is not None:
             self._break_off(inmost, f"the process ends with {status}")
 
     def _break_off(self, frame: FrameType, what: str = "no time passes") -> NoReturn:

@@ -51,6 +51,7 @@ LAYERS = {
     ),
     "bench": (
         "sockets",
+        "standstill",
         "clock",
         "chance",
         "spark",

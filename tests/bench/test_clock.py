@@ -11,7 +11,7 @@ from types import FunctionType
 
 import pytest
 
-from bench import clock
+from bench import standstill
 from bench.clock import Deadlock, Livelock, VirtualTimeLoop, awaited_in, pause, run
 from lns.capture import Capture
 from lns.clock import now_us
@@ -135,7 +135,7 @@ def test_what_never_gives_way_is_broken_off_where_it_stands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whoever lives on an exception, as a server does, does not hide it."""
-    monkeypatch.setattr(clock, "LOOKS_EACH_S", 0.05)
+    monkeypatch.setattr(standstill, "LOOKS_EACH_S", 0.05)
     never: Iterator[MacCommand] = (DevStatusReq() for one in iter(int, 1) if one)
 
     async def main() -> None:
@@ -155,7 +155,7 @@ def test_who_waits_in_a_call_for_what_cannot_come_is_broken_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And is taken for no slow machine: one that computes for as long is let be."""
-    monkeypatch.setattr(clock, "STILL_EACH_S", 0.3)
+    monkeypatch.setattr(standstill, "STILL_EACH_S", 0.3)
     never = threading.Lock()
 
     def commands(wait: Callable[[], object]) -> Iterator[MacCommand]:
@@ -180,7 +180,7 @@ def test_who_waits_in_a_call_for_what_cannot_come_is_broken_off(
 
 
 def test_somebody_elses_timer_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "STILL_EACH_S", 0.1)
+    monkeypatch.setattr(standstill, "STILL_EACH_S", 0.1)
     rang: list[float] = []
     before = signal.signal(signal.SIGALRM, lambda *_: rang.append(process_time()))
     before_s = signal.setitimer(signal.ITIMER_REAL, 0.2)
@@ -201,7 +201,7 @@ def test_somebody_elses_timer_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_may_have_a_name_of_its_own_for_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mac_commands, "rest", time.sleep, raising=False)  # noqa: TID251
-    clock._bound.cache_clear()
+    standstill._bound.cache_clear()
 
     def of_a_server() -> None:
         rest(0.01)  # type: ignore[name-defined]  # noqa: F821
@@ -213,11 +213,11 @@ def test_a_server_may_have_a_name_of_its_own_for_sleep(monkeypatch: pytest.Monke
         with pytest.raises(Livelock, match=r"running: lns.lorawan.mac_commands, .*of_a_server"):
             run(main())
     finally:
-        clock._bound.cache_clear()
+        standstill._bound.cache_clear()
 
 
 def test_what_takes_long_in_many_turns_is_let_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clock, "LOOKS_EACH_S", 0.05)
+    monkeypatch.setattr(standstill, "LOOKS_EACH_S", 0.05)
 
     async def main() -> None:
         for _ in range(30):
@@ -233,7 +233,7 @@ def test_a_long_turn_of_the_bench_is_let_be(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It judges a hundred thousand receptions in one, and writes it down as a server does."""
-    monkeypatch.setattr(clock, "LOOKS_EACH_S", 0.05)
+    monkeypatch.setattr(standstill, "LOOKS_EACH_S", 0.05)
 
     def busy_us() -> int:
         began = process_time()

@@ -182,7 +182,7 @@ MUTANTS = (
     Mutant(
         "a long turn of the bench itself is broken off",
         "bench/clock.py",
-        ' or not any(_is_of(one, "lns") for one in frames):',
+        ' or not any(standstill.is_of(one, "lns") for one in frames):',
         ":",
         "tests/bench/test_clock.py",
     ),
@@ -196,7 +196,7 @@ MUTANTS = (
     Mutant(
         "a server that ends the process ends the bench",
         "bench/clock.py",
-        "                _told_first(os._exit, self._exits),\n",
+        "                standstill.told_first(os._exit, self._exits),\n",
         "",
         "tests/bench/score/test_honesty.py",
     ),
@@ -216,7 +216,7 @@ MUTANTS = (
     ),
     Mutant(
         "a server may sleep by a name of its own",
-        "bench/clock.py",
+        "bench/standstill.py",
         "for module in (time, os, *modules)",
         "for module in (time, os)",
         "tests/bench/test_clock.py",
@@ -258,7 +258,7 @@ MUTANTS = (
     ),
     Mutant(
         "what the bench writes with is taken for a server",
-        "bench/clock.py",
+        "bench/standstill.py",
         '_LENT = {"lns.clock", "lns.capture"}',
         '_LENT = {"lns.clock"}',
         "tests/bench/test_clock.py",

@@ -1,0 +1,130 @@
+"""Who holds up everybody on a virtual clock: who sleeps, never gives way, or begins and never does?
+
+Nobody else runs meanwhile, so it is found by timers: of the processor, for what computes, and on
+the wall, for what waits. What a module of `lns` calls by its name is told of before it is done.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from traceback import walk_stack
+from types import CoroutineType, FrameType
+from typing import Any
+
+LOOKS_EACH_S = 2
+"""Of the processor. A turn that is still the same at the next look never ends."""
+STILL_EACH_S = 10
+"""On the wall. A turn that is still the same at the next look, and had hardly any of the processor,
+waits for what cannot come."""
+HARDLY = 0.1
+
+_LENT = {"lns.clock", "lns.capture"}
+"""What the bench itself reads its clock and writes its captures with."""
+
+
+def is_of(frame: FrameType, *packages: str) -> bool:
+    """Whether it is code of these packages, and none that the bench has lent itself."""
+    name = frame.f_globals.get("__name__", "")
+    is_lent = name in _LENT or frame.f_code.co_name == "_read_us"
+    return name.partition(".")[0] in packages and not is_lent
+
+
+def inmost_of(frame: FrameType | None) -> FrameType | None:
+    """Where a server or a consumer is, unless the bench has been called from there."""
+    frames = (one for one, _ in walk_stack(frame))
+    inmost = next((one for one in frames if is_of(one, "bench", "lns")), None)
+    return inmost if inmost is not None and is_of(inmost, "lns") else None
+
+
+Names = dict[str, Any]
+
+
+@cache
+def _bound(real: Callable[..., object], loaded: int) -> list[tuple[Names, str]]:
+    """Under which names a module of `lns`, or its own, has a function when so many are loaded."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("lns.")]
+    return [
+        (vars(module), name)
+        for module in (time, os, *modules)
+        for name, value in vars(module).items()
+        if value is real
+    ]
+
+
+@contextmanager
+def told_first(
+    real: Callable[[Any], object], tell: Callable[[FrameType, Any], None]
+) -> Iterator[None]:
+    """Tell who calls it, and with what, before it is done."""
+
+    def told(with_what: Any) -> None:
+        tell(sys._getframe(1), with_what)
+        real(with_what)
+
+    bound = _bound(real, len(sys.modules))
+    for names, name in bound:
+        names[name] = told
+    try:
+        yield
+    finally:
+        for names, name in bound:
+            names[name] = real
+
+
+@contextmanager
+def told_of_unawaited(never: list[tuple[str, str]]) -> Iterator[None]:
+    """Note what of `lns` was begun and is let go before it has done anything."""
+    warn = warnings._warn_unawaited_coroutine  # type: ignore[attr-defined]
+
+    def told(begun: "CoroutineType[Any, Any, Any]") -> None:
+        code, frame = begun.cr_code, begun.cr_frame
+        if frame is not None and frame.f_globals["__name__"].startswith("lns."):
+            never.append((code.co_qualname, code.co_filename))
+        else:
+            warn(begun)
+
+    warnings._warn_unawaited_coroutine = told  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        warnings._warn_unawaited_coroutine = warn  # type: ignore[attr-defined]
+
+
+@contextmanager
+def looking(
+    look: Callable[[int, FrameType | None], None], still: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Let it look each few seconds of the processor, and at who stands `still`, by the wall.
+
+    A thread of its own cannot be looked at.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    watched = signal.signal(signal.SIGVTALRM, look)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LOOKS_EACH_S, LOOKS_EACH_S)
+    left_s, _ = signal.setitimer(signal.ITIMER_REAL, STILL_EACH_S, STILL_EACH_S)
+    until_s = time.monotonic() + left_s
+
+    def still_or_late(number: int, frame: FrameType | None) -> None:
+        nonlocal left_s
+        if left_s and time.monotonic() > until_s and callable(late):
+            left_s = 0  # somebody else waits for the same timer, once
+            late(number, frame)
+        still(number, frame)
+
+    late = signal.signal(signal.SIGALRM, still_or_late)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        left_s = left_s and max(until_s - time.monotonic(), 0.001)
+        signal.setitimer(signal.ITIMER_REAL, left_s)
+        signal.signal(signal.SIGVTALRM, watched)
+        signal.signal(signal.SIGALRM, late)
