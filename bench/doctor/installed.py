@@ -238,7 +238,7 @@ def module_folder(name: str) -> Path | None:
 
 
 def look_at_rig(name: str) -> Looked:
-    if importlib.util.find_spec(f"bench.run.{name}") is not None:
+    if importlib.util.find_spec(f"bench.rig.{name}_rig") is not None:
         return ok("part of this version")
     return missing("not part of this version", "lorabench run --rig simulated")
 

@@ -305,4 +305,11 @@ MUTANTS = (
         "        if False:",
         "tests/bench/virtual/test_mqtt_broker.py",
     ),
+    Mutant(
+        "a rig is looked for where runs are kept",
+        "bench/doctor/installed.py",
+        'f"bench.rig.{name}_rig"',
+        'f"bench.run.{name}"',
+        "tests/bench/doctor/test_installed.py",
+    ),
 )
