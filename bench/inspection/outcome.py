@@ -280,17 +280,19 @@ class Claims:
             self.doubtful.append((session, claim, found))
 
     def _late(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
+        if not self.is_in_order:
+            return
         lns, began_us = claim.get("lns", ""), claim["t_us"] - claim["duration_us"]
         is_behind = began_us < self.told_us.get(lns, 0)
         self.told_us[lns] = claim["t_us"]
         most_us = 0 if lns not in self.slowed else BEHIND_US if is_behind else ASKED_US
-        if self.is_in_order and claim["duration_us"] > most_us:
+        if claim["duration_us"] > most_us:
             yield check.wrong("duration_us", f"{most_us} at most", claim["duration_us"])
         if lns in self.cut_off:
             return
         since_us, after_us = self.delays.get(lns, (0, 0))
         due_us = min(after_us, ASKED_US)
-        if self.is_in_order and claim["t_us"] - since_us >= due_us > claim["duration_us"]:
+        if claim["t_us"] - since_us >= due_us > claim["duration_us"]:
             yield check.wrong("duration_us", f"{due_us} or more", claim["duration_us"])
 
 
