@@ -94,6 +94,14 @@ local function same(session, others)
         if is_same then return other end
     end
 end
+local function most(one, other)
+    local found = {}
+    for f_cnt, number in pairs(one or {}) do found[f_cnt] = number end
+    for f_cnt, number in pairs(other or {}) do
+        found[f_cnt] = math.max(number, found[f_cnt] or 0)
+    end
+    return found
+end
 local function merged(there, known, written)
     if not there or there == known or there == written then return written end
     local theirs, ours, kept = cjson.decode(there), cjson.decode(written), {}
@@ -106,14 +114,13 @@ local function merged(there, known, written)
         if their then
             local f_cnt_down = math.max(their.f_cnt_down, our.f_cnt_down)
             local began = math.max(lives(their), lives(our))
+            local copies = most(their.copies, our.copies)
             if later(their, our) then
                 our = their
             elseif not later(our, their) then
-                for f_cnt, number in pairs(their.resubmissions) do
-                    our.resubmissions[f_cnt] = math.max(number, our.resubmissions[f_cnt] or 0)
-                end
+                our.resubmissions = most(their.resubmissions, our.resubmissions)
             end
-            our.f_cnt_down, our.lives = f_cnt_down, began
+            our.f_cnt_down, our.lives, our.copies = f_cnt_down, began, copies
         end
         if their or not same(our, known) then table.insert(kept, our) end
     end

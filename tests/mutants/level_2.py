@@ -221,6 +221,13 @@ MUTANTS = (
         "tests/lns/store/test_redis_sessions.py",
     ),
     Mutant(
+        "numbers of copies lost to another server's (Redis)",
+        "lns/store/redis.py",
+        "local copies = most(their.copies, our.copies)",
+        "local copies = our.copies",
+        "tests/lns/store/test_redis_sessions.py",
+    ),
+    Mutant(
         "JoinNonce begins anew with an emptied Redis",
         "lns/store/redis.py",
         "least = max(least, self._join_nonces.get(dev_eui, 0) + 1)",
