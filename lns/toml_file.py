@@ -62,6 +62,8 @@ def read_table(path: Path) -> tuple[dict[str, Any], str]:
         found = re.search(r"at line (\d+)", str(error))
         line = int(found[1]) if found else len(_lines(text))
         raise ConfigError(f"{path}:{line}: not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: cannot be read: it is nested too deeply") from None
 
 
 def mistake(path: Path, text: str, where: list[str | int], said: str) -> ConfigError:

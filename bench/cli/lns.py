@@ -250,6 +250,7 @@ def _made_beside(folder: Path) -> Iterator[Path]:
 
 
 _FILES_SHOWN_MAX = 3
+DAYS_MAX = 36_500
 _HOST = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:]+")
 
 
@@ -290,8 +291,8 @@ def certificates(
         days=days,
         region=region_of(region).name,
     )
-    if days < 1:
-        raise Refused("--days has to be 1 or more.")
+    if not 1 <= days <= DAYS_MAX:
+        raise Refused(f"--days has to be 1 to {DAYS_MAX}.")
     if setup.cups_port == setup.port:
         raise Refused("CUPS needs a port of its own: give --cups-port another number.")
     try:

@@ -309,6 +309,9 @@ def import_captures(
     :param limit: At most so many uplinks of each file. All if left out.
     :param stations: Stations that hear a capture of a single gateway, each in its own way.
     """
+    for name, number in (("--limit", limit), ("--stations", stations)):
+        if number is not None and number < 1:
+            raise Refused(f"{name} has to be 1 or more.")
     with ProgressDisplay() as display:
         folder = import_files(
             file,

@@ -72,7 +72,7 @@ def read_known(path: Path) -> tuple[Known, ...]:
         found = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return ()
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, RecursionError) as error:
         raise KnownUnreadable(f"{path}: {error}") from None
     tables = found.pop("known", [])
     if found or not isinstance(tables, list):

@@ -336,7 +336,7 @@ def record_of(folder: Path, said: bytes | None = None) -> Recorded | None:
         score = _decode((folder / "score.json").read_bytes() if said is None else said)
     except FileNotFoundError:
         return _recorded(folder, manifest, None, _ending(manifest))
-    except (msgspec.MsgspecError, OSError) as error:
+    except (msgspec.MsgspecError, OSError, RecursionError) as error:
         return _recorded(folder, manifest, None, f"its score cannot be read: {error}")
     return _recorded(folder, manifest, score, score.wholeness.sentence)
 
@@ -345,7 +345,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     """The manifest of a run, {} if it is missing or torn."""
     try:
         found = msgspec.json.decode((folder / "manifest.json").read_bytes())
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

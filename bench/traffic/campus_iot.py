@@ -124,7 +124,7 @@ class _Reader:
                 else:
                     record = _record.decode(line)
                     records.append((self._heard_us(record), number, record))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 self._leave_out(number, error)
         # An archive may be out of order; the order on the air counts.
         records.sort(key=lambda entry: entry[:2])
@@ -134,7 +134,7 @@ class _Reader:
             except ValueError as error:
                 self._leave_out(number, error)
 
-    def _leave_out(self, number: int, error: ValueError) -> None:
+    def _leave_out(self, number: int, error: ValueError | RecursionError) -> None:
         self.left_out.append(TrafficError(self.path, f"line {number}", str(error)))
 
     def _heard_us(self, record: _Record) -> int:

@@ -158,7 +158,7 @@ def read(path: Path, text: bytes, *, seed: int, limit: int | None, stations: int
     """
     try:
         document = msgspec.json.decode(text, type=_Document)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         wrong = f"the document cannot be read: {error}"
         raise TrafficError(path, _line(text, error), wrong) from error
     left_out: list[TrafficError] = []
@@ -178,8 +178,8 @@ def read(path: Path, text: bytes, *, seed: int, limit: int | None, stations: int
     )
 
 
-def _line(text: bytes, error: msgspec.DecodeError) -> str:
-    if isinstance(error, msgspec.ValidationError):
+def _line(text: bytes, error: msgspec.DecodeError | RecursionError) -> str:
+    if isinstance(error, msgspec.ValidationError | RecursionError):
         return ""
     place = _BYTE.search(str(error))
     before = text if place is None else text[: int(place[1])]
@@ -217,7 +217,7 @@ class _LogReader:
                 if event.direction == "down":
                     continue
                 heard.append(self._heard(event))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 self._left_out.append(self._error(f"events[{number}]", str(error)))
         uplinks = _placed(heard, posts)
         devices = tuple(self._devices(uplinks))

@@ -277,6 +277,7 @@ def test_the_same_eui_in_two_spellings_is_the_same(folder: Path) -> None:
         ("[device]\n", "devices.toml:1: device: Input should be a valid list"),
         ("name =\n", "devices.toml:1: not TOML: Invalid value (at line 1, column 7)"),
         ('\nname = "', "devices.toml:2: not TOML: Unterminated string (at end of document)"),
+        ("a = " + "[" * 9_999, "devices.toml: cannot be read: it is nested too deeply"),
     ],
 )
 def test_a_file_that_is_none(folder: Path, text: str, sentence: str) -> None:

@@ -117,6 +117,7 @@ def test_a_file_of_known_failures_that_cannot_be_used_is_told(
         ("[[known]]\ncase = 'a'\nissue = 'b'\nuntil = 'soon'\n", "until is a date"),
         ("[[known]]\ncase = 1\nissue = 'b'\n", "case is a text"),
         ("known = 1\n", "tables [[known]] and nothing else"),
+        ("known = " + "[" * 9_999, "known.toml: "),
         ("[[", "known.toml"),
     ):
         file.write_text(text)

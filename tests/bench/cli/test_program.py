@@ -44,6 +44,8 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["score", "nowhere"], "There is no run nowhere"),
         (["report", "nowhere"], "There is no run nowhere"),
         (["import", "nowhere.json"], "There is no file nowhere.json"),
+        (["import", "nowhere.json", "--stations", "0"], "--stations has to be 1 or more"),
+        (["import", "nowhere.json", "--limit", "0"], "--limit has to be 1 or more"),
     ],
 )
 def test_a_mistake_is_answered_in_words(

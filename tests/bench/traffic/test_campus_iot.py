@@ -194,7 +194,9 @@ def test_a_mark_of_utf_8_is_no_part_of_the_first_line(tmp_path: Path) -> None:
     assert found.facts() == whole
 
 
-@pytest.mark.parametrize("bad", [b'{"devEUI": "d1d1', b"\xff\xfe", b"[]", b"17"])
+@pytest.mark.parametrize(
+    "bad", [b'{"devEUI": "d1d1', b"\xff\xfe", b"[]", b"17", b'{"devEUI":' + b"[" * 200_000]
+)
 def test_a_broken_line_is_left_out_and_nothing_else(tmp_path: Path, bad: bytes) -> None:
     whole = SAINT_EYNARD.read_bytes().splitlines()
     path = tmp_path / "a.ndjson"

@@ -195,6 +195,9 @@ def test_broken_json_says_where(tmp_path: Path) -> None:
     path.write_bytes(whole.replace(b'"tmst": 99052172', b'"tmst" 99052172'))
     with pytest.raises(TrafficError, match=r"^a\.json: line 4: the document cannot .* malformed"):
         read(path)
+    path.write_bytes(whole.replace(b'"tmst": 99052172', b'"tmst": ' + b"[" * 200_000))
+    with pytest.raises(TrafficError, match=r"^a\.json: the document cannot be read"):
+        read(path)
 
 
 def test_a_document_of_another_shape_says_where(tmp_path: Path) -> None:
