@@ -7,8 +7,11 @@ the moment.
 
 import hashlib
 import json
+import os
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from time import monotonic, thread_time_ns
 
 from bench.host.program import away_us
@@ -32,6 +35,21 @@ def coreless_us(pid: str = "self") -> int:
 def slowness() -> float:
     """How many times longer than planned a processor takes now for its work; 1 at least."""
     return min(max(1.0, _work_us() / WORK_US), SLOWNESS_MAX)
+
+
+def slowness_of_all(each_s: float = 1.0) -> float:
+    """The same while every processor has such work: two of them may share a core."""
+    processors = os.cpu_count() or 1
+    with ProcessPoolExecutor(processors) as pool:
+        found = list(pool.map(_median_us, [each_s] * processors))
+    return min(max(1.0, max(found) / WORK_US), SLOWNESS_MAX)
+
+
+def _median_us(during_s: float) -> float:
+    until_s, found = monotonic() + during_s, [_work_us()]
+    while monotonic() < until_s:
+        found.append(_work_us())
+    return median(found)
 
 
 def _work_us() -> int:
