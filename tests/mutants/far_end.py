@@ -257,7 +257,7 @@ MUTANTS = (
     Mutant(
         "whoever gives a slow store up is believed",
         "bench/inspection/outcome.py",
-        'if lns in self.cut_off:',
+        "if lns in self.cut_off:",
         'if claim["decision"] == "Unavailable":',
         "tests/bench/inspection/test_accounts.py",
     ),
