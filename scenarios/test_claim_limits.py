@@ -486,6 +486,16 @@ async def test_a_first_message_whose_reply_was_late_is_new_when_it_comes_again(r
     rig.expect_upstream(first, through="west", messageId=key)
 
 
+async def expect_two_more_answers(rig, before, first):
+    """The first message comes four times more; one answer of its three was given."""
+    for _ in range(4):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    due = OWNED + EXPIRED + AGAIN * 2 + OVER
+    rig.expect(first, due, owned="west", again="west", over="west")
+
+
 @pytest.mark.fault("lns", "restart")
 async def test_a_first_message_after_a_restart_counts_as_a_repeated_one(rig):
     """It was claimed before: this answer is one of the three that are left."""
@@ -494,12 +504,7 @@ async def test_a_first_message_after_a_restart_counts_as_a_repeated_one(rig):
     before = await hear(rig, device, "west")
     first = await hear(rig, device, "west", f_cnt=0, confirmed=True)
     await rig.restart_lns()
-    for _ in range(4):
-        await tell(rig, first, "west")
-        await rig.wait(seconds(3))
-    rig.expect(before, OWNED, owned="west")
-    due = OWNED + EXPIRED + AGAIN * 2 + OVER
-    rig.expect(first, due, owned="west", again="west", over="west")
+    await expect_two_more_answers(rig, before, first)
 
 
 @pytest.mark.fault("store", "away")
@@ -513,12 +518,7 @@ async def test_what_nobody_could_claim_makes_no_other_first_message_new(rig):
     rig.cut_store()
     other = await hear(rig, device, "west", f_cnt=0, payload=b"other", confirmed=True)
     await rig.restore_store()
-    for _ in range(4):
-        await tell(rig, first, "west")
-        await rig.wait(seconds(3))
-    rig.expect(before, OWNED, owned="west")
-    due = OWNED + EXPIRED + AGAIN * 2 + OVER
-    rig.expect(first, due, owned="west", again="west", over="west")
+    await expect_two_more_answers(rig, before, first)
     rig.expect(other, UNVERIFIED, unverified="west")
 
 

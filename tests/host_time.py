@@ -34,7 +34,7 @@ def coreless_us(pid: str = "self") -> int:
 
 def slowness() -> float:
     """How many times longer than planned a processor takes now for its work; 1 at least."""
-    return min(max(1.0, _work_us() / WORK_US), SLOWNESS_MAX)
+    return _slower(_work_us())
 
 
 def slowness_of_all(each_s: float = 1.0) -> float:
@@ -42,7 +42,11 @@ def slowness_of_all(each_s: float = 1.0) -> float:
     processors = os.cpu_count() or 1
     with ProcessPoolExecutor(processors) as pool:
         found = list(pool.map(_median_us, [each_s] * processors))
-    return min(max(1.0, max(found) / WORK_US), SLOWNESS_MAX)
+    return _slower(max(found))
+
+
+def _slower(work_us: float) -> float:
+    return min(max(1.0, work_us / WORK_US), SLOWNESS_MAX)
 
 
 def _median_us(during_s: float) -> float:
