@@ -43,16 +43,16 @@ def _by_two_servers(rows: str, frame: str) -> str:
     """Rows of one frame after one of an `other` server, before anything failed.
 
     A claim is forgotten after a day. Of a relaxed device the counter may be that of another frame,
-    of a life that began since, but for the first minute.
+    of a life that began since, but for the retention.
     """
     of_frame = f"(PARTITION BY {frame}, run, case ORDER BY t_us)"
     return f"""
 {rows} |> WHERE case IS NOT NULL
 |> EXTEND lag(lns) OVER {of_frame} AS other, t_us - lag(t_us) OVER {of_frame} AS silence_us
-|> LEFT JOIN (SELECT run, case, failed_us, relaxed FROM cases) USING (run, case)
+|> LEFT JOIN (SELECT run, case, failed_us, relaxed, retention_us FROM cases) USING (run, case)
 |> WHERE other != lns AND coalesce(t_us < failed_us, true)
 |> WHERE silence_us < if(coalesce(array_contains(relaxed, dev_eui), false),
-     {RETENTION_US}, {STATE_US})"""
+     coalesce(retention_us, {RETENTION_US}), {STATE_US})"""
 
 
 _KEY = "run, case, dev_eui, station, f_cnt, marked"
