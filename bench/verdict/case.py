@@ -342,20 +342,26 @@ def judge(events: Sequence[Event]) -> Verdict:
         failures += wrong_particulars(evidence, events)
     if evidence.missed:
         owner, reasons = evidence.missed[0][0], [*evidence.missed, *failures, *doubts]
-        return Verdict(Result.INCONCLUSIVE, owner, tuple(reason for _, reason in reasons))
+        return Verdict(Result.INCONCLUSIVE, owner, _each_once(reasons))
     stall_us = max(evidence.stalls_us, default=0)
     if failures and stall_us > HOST_STALL_MAX_US:
         stalled = ("bench", f"host stalled {(stall_us + 500) // 1000} ms")
         failures, doubts = [], [stalled, *failures, *doubts]
     if failures:
-        return Verdict(Result.FAIL, failures[0][0], tuple(reason for _, reason in failures))
+        return Verdict(Result.FAIL, failures[0][0], _each_once(failures))
     if evidence.error is not None:
         return Verdict(Result.ERROR, evidence.error_owner, (evidence.error,))
     if doubts:
-        return Verdict(Result.INCONCLUSIVE, doubts[0][0], tuple(reason for _, reason in doubts))
+        return Verdict(Result.INCONCLUSIVE, doubts[0][0], _each_once(doubts))
     if not evidence.expects_anything:
         return Verdict(Result.ERROR, "bench", ("the scenario expects nothing",))
     return Verdict(Result.PASS)
+
+
+def _each_once(reasons: Reasons) -> tuple[str, ...]:
+    """What was found again and again in the same words is one reason, with how often."""
+    often = Counter(reason for _, reason in reasons)
+    return tuple(text if n == 1 else f"{text} ({n} times)" for text, n in often.items())
 
 
 def unreached(events: Sequence[Event], *, is_stuck: bool = False) -> str | None:

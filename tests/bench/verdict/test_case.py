@@ -7,7 +7,7 @@ import pytest
 from bench.capture.reading import Event
 from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict, fault_fields
 from bench.verdict.expectation import Due, Words
-from bench.verdict.owner import Found
+from bench.verdict.owner import Found, Owner
 from lns.capture import Capture
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
@@ -328,6 +328,15 @@ def test_what_the_bench_itself_found_decides_the_verdict(open_case: Open, tmp_pa
     assert case.end().result is Result.FAIL
     [fact] = [line for line in written(tmp_path) if line["kind"] == "case.finding"]
     assert (fact["owner"], fact["text"]) == ("LNS", "a frame that nobody sent")
+
+
+def test_what_was_found_again_and_again_is_one_reason(open_case: Open) -> None:
+    case = open_case()
+    play(case)
+    expect(case)
+    for text in ("refused", "refused", "silent", "refused"):
+        case.find(Found(rule="a server serves", text=text, t_us=1, owner=Owner.LNS))
+    assert case.end().reasons == ("refused (3 times)", "silent")
 
 
 def test_a_fault_says_where_who_meets_it_and_what_it_is() -> None:
