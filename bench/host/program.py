@@ -81,6 +81,10 @@ class ConsumerDied(ProgramDied):
     """A consumer of the application ended while it was to take messages."""
 
 
+class ConsumerSilent(HostError):
+    """A consumer of the application has messages, and says of one of them nothing."""
+
+
 class ProgramSilent(HostError):
     """A program runs and does not become ready; with the end of what it said."""
 

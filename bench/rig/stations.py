@@ -208,7 +208,7 @@ class GatewayAway(Exception):
 
 
 class ServerSilent(Exception):
-    """A network server does not tell a station that is connected what it needs to begin."""
+    """A network server says nothing where it has to: to a station that begins, of a downlink."""
 
 
 async def until_stations_are_up(setup: CaseSetup) -> None:

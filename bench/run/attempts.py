@@ -20,14 +20,14 @@ from bench.device.interfaces import (
 )
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.host.lns_process import ServerDied
-from bench.host.program import ConsumerDied, HostError, first_cause
+from bench.host.program import ConsumerDied, ConsumerSilent, HostError, first_cause
 from bench.lab.basicstation_host import GatewayFailed
 from bench.rig.on_hardware.hardware_bench import GatewaysAway
 from bench.rig.on_hardware.lab_board import BoardUnfit
 from bench.rig.rig import CaseTooLong, Rig
 from bench.rig.stations import GatewayAway, ServerSilent
 from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict
-from bench.verdict.owner import Found, Owner, ScenarioMistake, place_in
+from bench.verdict.owner import GONE, Found, Owner, ScenarioMistake, place_in
 from lns.clock import StoreUnavailable
 from lns.dedup.strategy import Strategy
 from lns.delivery import inbox, incoming
@@ -164,7 +164,7 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
 
 def serves_not(owner: Owner, text: str) -> Found:
     """The finding that somebody under test has broken: it makes the case a FAIL of its own."""
-    return Found(owner=owner, rule="a server serves", text=text, t_us=0)
+    return Found(owner=owner, rule=GONE, text=text, t_us=0)
 
 
 def _whose(connection: str) -> Owner:
@@ -205,7 +205,7 @@ async def repeated(
 def owner_of(error: BaseException) -> Owner:
     if isinstance(error, ServerDied | ServerSilent | UpstreamUnavailable):
         return Owner.LNS
-    if isinstance(error, ConsumerDied):
+    if isinstance(error, ConsumerDied | ConsumerSilent):
         return Owner.APPLICATION
     if isinstance(error, DEVICE_ERRORS):
         return Owner.DEVICE

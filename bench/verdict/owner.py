@@ -55,6 +55,10 @@ def place_in(file: str, trace: TracebackType | None) -> str | None:
 
 FINDING = "case.finding"
 """The kind of event that tells of it."""
+GONE = "a server keeps going"
+"""The rule that who is under test has broken by its end, or by silence for many seconds."""
+GONE_STALL_MAX_US = 2_000_000
+"""No stall of the host that is this long or shorter is why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

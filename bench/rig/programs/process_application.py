@@ -18,7 +18,7 @@ from bench.capture import Record
 from bench.capture.reading import CaptureFollower, Event
 from bench.clock import until
 from bench.host.lns_process import Mosquitto, Valkey
-from bench.host.program import LOOPBACK, ConsumerDied, Program, ProgramDied, Starter
+from bench.host.program import LOOPBACK, ConsumerDied, ConsumerSilent, Program, ProgramDied, Starter
 from bench.host.relay import Relay
 from bench.rig.case_setup import CaseSetup
 from bench.rig.consumer_settings import ConsumerSettings
@@ -190,7 +190,7 @@ class ProcessConsumer(Consumer):
         await self.wire.restore()
 
     async def until_decided(self) -> None:
-        """Wait until it has decided on all messages that there are; TimeoutError."""
+        """Wait until it has decided on all messages that there are; ConsumerSilent."""
 
         def has_decided() -> bool:
             return len(self._published() - self._decided) <= self._unreadable
@@ -198,7 +198,7 @@ class ProcessConsumer(Consumer):
         await until(
             lambda: not self.runs or has_decided(),
             _DECIDED_WITHIN_US,
-            lambda: TimeoutError(f"consumer {self.settings.name} has not decided on every message"),
+            lambda: ConsumerSilent(f"{self.settings.name} has not decided on every message"),
         )
 
     @property

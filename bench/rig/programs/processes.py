@@ -14,6 +14,7 @@ from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import NetworkServer, Servers, Store, Wire
 from bench.rig.programs.process_application import ProcessApplication
 from bench.rig.programs.process_bench import STORE_FILE, ProcessBench, begin
+from bench.rig.stations import ServerSilent
 from bench.station import LinkClosed, TextLink
 from bench.station.web_socket import WebSocketLink
 from bench.verdict.case import Case
@@ -124,7 +125,7 @@ class ProcessServer(NetworkServer):
         await until(
             lambda: _times_queued(events, dev_eui) >= due,
             TAKEN_WITHIN_US,
-            lambda: TimeoutError(f"no network server has queued the downlink for {dev_eui}"),
+            lambda: ServerSilent(f"{self.lns} has not queued the downlink for {dev_eui}"),
         )
 
     def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:

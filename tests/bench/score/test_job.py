@@ -14,6 +14,7 @@ from bench.night.record import exit_code
 from bench.score.job import score
 from bench.score.read import STALL_US_MAX, lines
 from bench.verdict.case import HOST_STALL_MAX_US, judge
+from bench.verdict.owner import GONE, GONE_STALL_MAX_US
 from tests.bench.score.conftest import TABLES, Line, Rescored, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame
 from tests.reading import cases, read
@@ -241,6 +242,10 @@ def _every_verdict() -> Case:
         "stalled_and_nothing_due": [*without("stalled_and_nothing_due", 9, 10, 11),
                                     stall(320, 900_000)],
         "stalled_and_broken": [*without("stalled_and_broken", 7, 9, 10, 11), stall(320, 900_000)],
+        "stalled_and_gone": [*without("stalled_and_gone", 7), gone("stalled_and_gone"),
+                             stall(320, GONE_STALL_MAX_US)],
+        "stalled_for_long": [*good("stalled_for_long"), gone("stalled_for_long"),
+                             stall(320, GONE_STALL_MAX_US + 1)],
         "missed": [*good("missed"), missed("missed", "air")],
         "missed_and_wrong": [*without("missed_and_wrong", 7), missed("missed_and_wrong", "device")],
         "missed_and_nothing_due": [*without("missed_and_nothing_due", 9, 10, 11),
@@ -263,6 +268,11 @@ def _every_verdict() -> Case:
 
 def missed(name: str, owner: str) -> Line:
     return "bench", 330, "stimulus.missed", {"case": name, "owner": owner, "reason": "not heard"}
+
+
+def gone(name: str) -> Line:
+    said = {"owner": "LNS", "rule": GONE, "text": "ServerSilent: lns-a has sent nothing"}
+    return "bench", 310, "case.finding", {"case": name, **said}
 
 
 def too_late(t_us: int, n: int) -> Line:
@@ -392,6 +402,8 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "stalled_and_well": ("PASS", None),
         "stalled_and_nothing_due": ("ERROR", "bench"),
         "stalled_and_broken": ("INCONCLUSIVE", "bench"),
+        "stalled_and_gone": ("FAIL", "LNS"),
+        "stalled_for_long": ("INCONCLUSIVE", "bench"),
         "missed": ("INCONCLUSIVE", "air"),
         "missed_and_wrong": ("INCONCLUSIVE", "device"),
         "missed_and_nothing_due": ("INCONCLUSIVE", "air"),
@@ -399,7 +411,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(scored.folders["verdicts"])
-    assert found["totals"] == {"PASS": 11, "FAIL": 22, "INCONCLUSIVE": 8, "ERROR": 3}
+    assert found["totals"] == {"PASS": 11, "FAIL": 23, "INCONCLUSIVE": 9, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
@@ -410,7 +422,8 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
     assert len(reasons["stalled"]) > 1
     owners = {row["owner"] for row in found["findings"] if row["case"] == "stalled"}
     assert owners == {"bench"}, "a slow machine is no failing network server"
-    assert found["host"] == {"stalls": 8, "worst_stall_us": 900_000}
+    assert reasons["stalled_and_gone"] == ["ServerSilent: lns-a has sent nothing"]
+    assert found["host"] == {"stalls": 10, "worst_stall_us": GONE_STALL_MAX_US + 1}
     assert STALL_US_MAX == HOST_STALL_MAX_US
 
 
