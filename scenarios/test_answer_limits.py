@@ -341,6 +341,19 @@ async def test_a_repeated_answer_asks_for_nothing(rig, strategy):
         rig.expect(one, words, **{"asked" if number < 2 else "first": "west"})
 
 
+async def test_a_status_that_is_given_up_takes_no_counter(rig):
+    """Asked for three times in vain: the frame behind those is not answered, and claims nothing."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("silent", f_cnt=10, f_cnt_down=4)
+    await rig.queue_status(device)
+    for _ in range(3):
+        rig.expect(await heard(rig, device), ASKED, asked="west")
+    rig.expect(await heard(rig, device), FIRST, first="west")
+    asking = await heard(rig, device, confirmed=True)
+    rig.expect(asking, ASKED, asked="west")
+    rig.expect_answer(asking, f_cnt=7)
+
+
 @pytest.mark.parametrize("us", [250_000, 999_990, 2_000_000_000_000_000, 5_000_000_000_000_000])
 async def test_a_station_with_gps_knows_best_what_time_it_is(rig, us):
     """A device is told the moment when its frame ended, whatever the server's clock shows.
