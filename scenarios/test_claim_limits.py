@@ -112,6 +112,21 @@ async def test_what_others_have_carried_on_is_not_too_far(rig):
         rig.expect(frame, OWNED, owned=station)
 
 
+async def test_what_others_have_asked_for_is_granted_anywhere(rig):
+    """A server that learns from the store how far a device has come learns what it was asked."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("ahead", f_cnt=10, relaxed_f_cnt=False, nb_trans=2)
+    before = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (10, 16_000)]
+    asked = await hear(rig, device, "west", f_cnt=32_000, adr=True)
+    granted = await hear(rig, device, "east", f_cnt=32_001, adr=True, f_opts=b"\x03\x07")
+    after = await hear(rig, device, "east", f_cnt=32_002, adr=True)
+    rig.expect(asked, ASKED, asked="west")
+    for frame in before:
+        rig.expect(frame, OWNED, owned="west")
+    for frame in (granted, after):
+        rig.expect(frame, OWNED, owned="east")
+
+
 async def test_what_others_have_carried_over_a_roll_over_is_not_forged(rig):
     """Its counter stands for another one there, so the MIC fits only who has read the store."""
     rig.put_on("lns-b", "east")

@@ -331,6 +331,21 @@ async def test_a_life_that_goes_on_is_told_again_how_often_to_send(rig):
         rig.expect(frame, due, first="west")
 
 
+@pytest.mark.requires("slow application")
+async def test_a_restart_that_was_taken_back_leaves_what_was_asked(rig):
+    """The application has not taken the first message: the device goes on, and grants it."""
+    device = rig.provision("repeating", f_cnt=500, nb_trans=2)
+    asked = await hear(rig, device, "west", adr=True)
+    rig.refuse_upstream()
+    lost = await hear(rig, device, "west", f_cnt=0)
+    granted = await hear(rig, device, "west", f_cnt=501, adr=True, f_opts=b"\x03\x07")
+    after = await hear(rig, device, "west", f_cnt=502, adr=True)
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    rig.expect(lost, REFUSED, refused="west")
+    for frame in (granted, after):
+        rig.expect(frame, FIRST, first="west")
+
+
 async def test_strangers_who_were_looked_up_keep_nobody_from_it(rig):
     """The store was asked about sixty-five frames of nobody, one after the other."""
     rig.put_on("lns-b", "east")
