@@ -406,6 +406,20 @@ async def test_what_a_server_takes_over_and_cannot_deliver_costs_no_answer(rig, 
 
 
 @pytest.mark.requires("slow application")
+async def test_what_two_servers_could_not_deliver_is_new_once_more(rig, strategy, confirmed):
+    """Each gave it back, and has not come as far: its retry is the frame that nobody has."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10, strategy=strategy, relaxed_f_cnt=False)
+    await rig.start()
+    rig.refuse_upstream(2)
+    frame = await rig.craft(device, confirmed=confirmed)
+    for station in ("west", "east", "east"):
+        await tell(rig, frame, station)
+        await rig.wait(seconds(3))
+    rig.expect(frame, LOST_UPSTREAM * 2 + OWNED, back=["west", "east"], owned="east")
+
+
+@pytest.mark.requires("slow application")
 async def test_what_was_given_back_is_new_for_another_server_after_a_minute_too(
     rig, strategy, confirmed
 ):
