@@ -69,14 +69,9 @@ class StationClock:
 
     def connected(self, at_us: int) -> None:
         """A new connection: within 1 s it can become clear that the running session ends."""
+        self._asked_us = None
         self._version_due_us = at_us + VERSION_WAIT_US
         self._report_due_us = at_us + REPORT_WAIT_US
-        self._asked_us = None
-
-    def asked(self, at_us: int) -> None:
-        """The station is asked for its clock; its next report answers the oldest question."""
-        if self._asked_us is None:
-            self._asked_us = at_us
 
     def configured(self, at_us: int) -> None:
         """The station was sent a `router_config`: every session known so far is over."""
@@ -86,6 +81,11 @@ class StationClock:
         self._report_due_us = at_us + REPORT_WAIT_US
         self.asked(at_us)
 
+    def asked(self, at_us: int) -> None:
+        """The station is asked for its clock; its next report answers the oldest question."""
+        if self._asked_us is None:
+            self._asked_us = at_us
+
     def report(self, xtime: int, arrived_us: int) -> None:
         """Learn from the station's answer to `getxtime`, which names the running session.
 
@@ -93,10 +93,11 @@ class StationClock:
         """
         if self._asked_us is not None:
             self._answered, self._asked_us = (self._asked_us, arrived_us), None
+        asked_us, answered_us = self._answered
+        after_us = asked_us if arrived_us == answered_us else -_NEVER_US
         if xtime <= 0:
             return
-        asked_us, answered_us = self._answered
-        self._run(xtime, arrived_us, asked_us if arrived_us == answered_us else -_NEVER_US)
+        self._run(xtime, arrived_us, after_us)
         self._version_due_us = 0
         self._report_due_us = _NEVER_US  # a frame cannot take back what the station said
 
@@ -108,8 +109,8 @@ class StationClock:
         if xtime <= 0:
             return None
         session = xtime >> _SESSION_SHIFT
-        known = self._offsets.get(session)
         may_run = session not in self._ended or _unit(session) not in self._running
+        known = self._offsets.get(session)
         if may_run and arrived_us >= self._report_due_us:
             self._run(xtime, arrived_us)
         else:
@@ -160,12 +161,12 @@ class StationClock:
             return False  # a frame of the earlier session of this number was under way
         return offset_us <= known.offset_us + _drift_us(arrived_us - known.seen_us)
 
-    def _run(self, xtime: int, arrived_us: int, asked_us: int = -_NEVER_US) -> None:
+    def _run(self, xtime: int, arrived_us: int, after_us: int = -_NEVER_US) -> None:
         """The session of `xtime` runs on its radio unit; every other one of that unit is over."""
         session = xtime >> _SESSION_SHIFT
         # It began after the configuration: no moment of it can have been before that, and what the
         # station shows not before it was asked.
-        began_us = max(self._configured_us, asked_us)
+        began_us = max(self._configured_us, after_us)
         least_us = began_us - (xtime & _COUNTER_MASK) - _drift_us(REPORT_WAIT_US)
         known = self._offsets.get(session)
         if known is not None and (session in self._ended or known.offset_us < least_us):
@@ -173,8 +174,8 @@ class StationClock:
         self._learn(xtime, arrived_us, least_us)
         unit = _unit(session)
         self._ended.update(other for other in self._offsets if _unit(other) == unit)
-        self._ended.discard(session)
         self._unsure.discard(session)
+        self._ended.discard(session)
         self._running[unit] = session
 
 
