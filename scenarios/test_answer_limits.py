@@ -432,6 +432,21 @@ async def test_class_c_sends_what_waits_one_after_the_other(rig):
         rig.expect(uplink, FIRST, first="west")
 
 
+async def test_class_c_is_sent_again_what_an_answer_did_not_bring(rig, confirmed):
+    """Its station never reports the answer: it is sent by itself then, and no uplink is waited for.
+
+    As long as it is under way nothing else is sent; what is confirmed goes in RX2 as well.
+    """
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"on", port=8, confirmed=confirmed)
+    uplink = await always.send()
+    await rig.wait(seconds(20))
+    rig.expect(uplink, WITH_DOWNLINK, first="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")
+
+
 AIRS = {
     "SF12": ("EU868", None, 43),
     "SF11": ("EU868", 1, 43),
