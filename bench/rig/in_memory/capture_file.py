@@ -40,7 +40,7 @@ def _flushed(folder: Path) -> list[int]:
     capture, path = Capture(folder, "", now_us, buffered=True), folder / "buffered.jsonl"
     lines: list[int] = []
     for is_flushed in (False, True):
-        capture.record(path.stem, "case.line", {})
+        capture.record(path.stem, "case.begin", {})
         if is_flushed:
             capture.flush()
         lines.append(path.read_bytes().count(b"\n"))
