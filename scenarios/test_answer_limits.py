@@ -447,6 +447,23 @@ async def test_class_c_is_sent_again_what_an_answer_did_not_bring(rig, confirmed
     rig.expect_downlink(always, b"on", port=8, window="C")
 
 
+async def test_class_c_is_not_sent_again_what_an_answer_brought_in_rx2(rig):
+    """Its station reports it a moment after the window has opened: until then nothing is missing."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    frame = await rig.craft(always)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(700))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(10))
+    after = await heard(rig, always, confirmed=True)
+    rig.expect(frame, LATE, late="west")
+    rig.expect_answer(frame, f_cnt=0, f_port=8)
+    rig.expect(after, FIRST, first="west")
+    rig.expect_answer(after, f_cnt=1, f_port=None)
+
+
 AIRS = {
     "SF12": ("EU868", None, 43),
     "SF11": ("EU868", 1, 43),
