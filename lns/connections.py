@@ -215,8 +215,8 @@ class Connection:
             self._want_clock()
 
     def heard_of(self, xtime: int) -> None:
-        """A frame of a session that is not known to run: only the station can tell."""
-        if xtime and not self.clock.runs(xtime):
+        """A frame of a session that is not known to run, or ahead of all before: it is asked."""
+        if xtime and self.clock.is_unsure(xtime):
             self._want_clock()
 
     def _want_clock(self) -> None:
@@ -232,6 +232,7 @@ class Connection:
                 if self._clock_wanted:
                     self._clock_wanted = False
                     self._ask_after_us = min(2 * self._ask_after_us, ASK_AGAIN_MAX_US)
+                    self.clock.asked(now_us())
                     self.protocol.ask_xtime()
                     await self.flush()
         finally:

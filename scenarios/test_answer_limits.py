@@ -341,6 +341,19 @@ async def test_a_repeated_answer_asks_for_nothing(rig, strategy):
         rig.expect(one, words, **{"asked" if number < 2 else "first": "west"})
 
 
+async def test_a_status_that_is_given_up_takes_no_counter(rig):
+    """Asked for three times in vain: the frame behind those is not answered, and claims nothing."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("silent", f_cnt=10, f_cnt_down=4)
+    await rig.queue_status(device)
+    for _ in range(3):
+        rig.expect(await heard(rig, device), ASKED, asked="west")
+    rig.expect(await heard(rig, device), FIRST, first="west")
+    asking = await heard(rig, device, confirmed=True)
+    rig.expect(asking, ASKED, asked="west")
+    rig.expect_answer(asking, f_cnt=7)
+
+
 @pytest.mark.parametrize("us", [250_000, 999_990, 2_000_000_000_000_000, 5_000_000_000_000_000])
 async def test_a_station_with_gps_knows_best_what_time_it_is(rig, us):
     """A device is told the moment when its frame ended, whatever the server's clock shows.
@@ -417,6 +430,38 @@ async def test_class_c_sends_what_waits_one_after_the_other(rig):
     rig.expect_reply(after)
     for uplink in (before, after):
         rig.expect(uplink, FIRST, first="west")
+
+
+async def test_class_c_is_sent_again_what_an_answer_did_not_bring(rig, confirmed):
+    """Its station never reports the answer: it is sent by itself then, and no uplink is waited for.
+
+    As long as it is under way nothing else is sent; what is confirmed goes in RX2 as well.
+    """
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"on", port=8, confirmed=confirmed)
+    uplink = await always.send()
+    await rig.wait(seconds(20))
+    rig.expect(uplink, WITH_DOWNLINK, first="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")
+
+
+async def test_class_c_is_not_sent_again_what_an_answer_brought_in_rx2(rig):
+    """Its station reports it a moment after the window has opened: until then nothing is missing."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    frame = await rig.craft(always)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(700))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(10))
+    after = await heard(rig, always, confirmed=True)
+    rig.expect(frame, LATE, late="west")
+    rig.expect_answer(frame, f_cnt=0, f_port=8)
+    rig.expect(after, FIRST, first="west")
+    rig.expect_answer(after, f_cnt=1, f_port=None)
 
 
 AIRS = {

@@ -112,6 +112,21 @@ async def test_what_others_have_carried_on_is_not_too_far(rig):
         rig.expect(frame, OWNED, owned=station)
 
 
+async def test_what_others_have_asked_for_is_granted_anywhere(rig):
+    """A server that learns from the store how far a device has come learns what it was asked."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("ahead", f_cnt=10, relaxed_f_cnt=False, nb_trans=2)
+    before = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (10, 16_000)]
+    asked = await hear(rig, device, "west", f_cnt=32_000, adr=True)
+    granted = await hear(rig, device, "east", f_cnt=32_001, adr=True, f_opts=b"\x03\x07")
+    after = await hear(rig, device, "east", f_cnt=32_002, adr=True)
+    rig.expect(asked, ASKED, asked="west")
+    for frame in before:
+        rig.expect(frame, OWNED, owned="west")
+    for frame in (granted, after):
+        rig.expect(frame, OWNED, owned="east")
+
+
 async def test_what_others_have_carried_over_a_roll_over_is_not_forged(rig):
     """Its counter stands for another one there, so the MIC fits only who has read the store."""
     rig.put_on("lns-b", "east")
@@ -388,6 +403,20 @@ async def test_what_a_server_takes_over_and_cannot_deliver_costs_no_answer(rig, 
         LOST_UPSTREAM + LOST + LOST_AGAIN + TAKEN_OVER + AGAIN * 2 + OVER,
         back="west", lost="east", lost2="east", taken="east", again="east", over="east",
     )  # fmt: skip
+
+
+@pytest.mark.requires("slow application")
+async def test_what_two_servers_could_not_deliver_is_new_once_more(rig, strategy, confirmed):
+    """Each gave it back, and has not come as far: its retry is the frame that nobody has."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10, strategy=strategy, relaxed_f_cnt=False)
+    await rig.start()
+    rig.refuse_upstream(2)
+    frame = await rig.craft(device, confirmed=confirmed)
+    for station in ("west", "east", "east"):
+        await tell(rig, frame, station)
+        await rig.wait(seconds(3))
+    rig.expect(frame, LOST_UPSTREAM * 2 + OWNED, back=["west", "east"], owned="east")
 
 
 @pytest.mark.requires("slow application")

@@ -41,7 +41,7 @@ ABP = f"""[[device]]
 name = "beta"
 dev_eui = "70b3:d57e:d000:0002"
 activation = "abp"
-dev_addr = "01ABCDEF"
+dev_addr = "01abcDEF"
 nwk_s_key = "{KEY}"
 app_s_key = "{KEY[::-1]}"
 """
@@ -396,7 +396,7 @@ SHAPES = [
     ),
     (OTAA.replace(KEY, "file:app.key"), f"{taken(1)}\n  alpha  70B3D57ED0000001  otaa  None"),
     (OTAA.replace('"70B3D57ED0000001"', "7"), "devices.toml:3: device[0].dev_eui: an EUI is text"),
-    (ABP.replace('"01ABCDEF"', "7"), "devices.toml:5: device[0].dev_addr: a DevAddr is text: 8 "),
+    (ABP.replace('"01abcDEF"', "7"), "devices.toml:5: device[0].dev_addr: a DevAddr is text: 8 "),
     (OTAA.replace(KEY, "file:odd.key"), "devices.toml:6: device[0].app_key: cannot read the key f"),
     (
         'device = [{name = "alpha"}]',
@@ -405,7 +405,7 @@ SHAPES = [
     ),
     (OTAA.replace("D0000000", "geheim"), "devices.toml:5: device[0].join_eui: an EUI is text: 16"),
     (
-        ABP.replace("01A", "1A"),
+        ABP.replace("01a", "1a"),
         "devices.toml:5: device[0].dev_addr: a DevAddr is text: 8 hex digits",
     ),
     (

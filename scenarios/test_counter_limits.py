@@ -92,6 +92,18 @@ async def test_no_counter_is_looked_for_beyond_two_spans(rig, confirmed, steps):
     rig.expect(newer, FIRST, first="west")
 
 
+async def test_a_device_that_counts_with_sixteen_bits_has_no_second_span_in_any_life(rig):
+    """What shows the same sixteen bits and stands for more is forged, however near to a life."""
+    device = rig.provision("short", f_cnt=0xFFF0, f_cnt_bits=16)
+    frames = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0xFFF0, 0)]
+    for f_cnt in (0x10001, 0x1000A):
+        beyond = await hear(rig, device, "west", f_cnt=f_cnt)
+        rig.expect(beyond, FORGED, forged="west")
+    frames.append(await hear(rig, device, "west", f_cnt=0xFFF1))
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+
+
 async def test_a_late_copy_of_before_the_roll_over_is_a_copy(rig, strategy):
     """Level 1 knows it; its counter is older than the newest one."""
     device = rig.provision("veteran", f_cnt=0x1FFFF, strategy=strategy)

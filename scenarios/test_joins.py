@@ -102,6 +102,20 @@ async def test_a_forged_join_does_not_block_the_real_one(rig, strategy):
     rig.expect_reply(join, "+EVT:JOINED")
 
 
+@pytest.mark.parametrize("octet", range(4))
+async def test_every_octet_of_a_mic_counts(rig, octet):
+    """Of a join request and of a data frame: whoever has three of four right has no key."""
+    rig.only("west")
+    forged = await rig.forge_join(rig.bravo, by="west", octet=octet)
+    join = await rig.bravo.join()
+    before = await rig.alpha.send()
+    frame = await rig.forge(rig.alpha, by="west", octet=octet)
+    for one in (forged, frame):
+        rig.expect(one, FORGED, forged="west")
+    for one in (join, before):
+        rig.expect(one, FIRST, first="west")
+
+
 async def test_a_join_of_an_unknown_device_is_refused(rig, strategy):
     """Nobody answers a device that is not provisioned."""
     rig.only("west")

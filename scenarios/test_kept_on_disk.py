@@ -529,9 +529,9 @@ async def test_a_consumer_that_may_not_subscribe_leaves_and_comes_again(rig):
     rig.consumer()
     messages = [await rig.inject(rig.alpha, number=1)]
     await rig.wait(seconds(1))
-    await rig.refuse_subscriptions(2)
+    await rig.refuse_subscriptions(3)
     await rig.redeliver()
-    await rig.wait(seconds(5))
+    await rig.wait(seconds(10))
     messages.append(await rig.inject(rig.alpha, number=2))
     await rig.wait(seconds(1))
     for message in messages:

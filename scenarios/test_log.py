@@ -108,6 +108,17 @@ async def test_sixty_complaints_a_minute_are_logged(rig):
     rig.expect_logged(*began, *[told] * 60, left_out, *[told] * 180, left_out, told)
 
 
+async def test_a_downlink_that_is_refused_is_logged_with_the_reason(rig):
+    """Whoever asked is told nothing: MQTT has no answer to a message."""
+    rig.only("west")
+    await served(rig)
+    for number in range(17):
+        await rig.queue_downlink(rig.alpha, payload=bytes([number]), port=9)
+    await rig.queue_downlink(rig.alpha, payload=bytes(223), port=9)
+    told = f"WARNING lorawan/lns-a/{rig.alpha.dev_eui}/down: the downlink is refused: "
+    rig.expect_logged(*here(rig), f"{told}QueueFull\n", f"{told}TooLong\n")
+
+
 @pytest.mark.fault("store", "cut")
 async def test_an_outage_is_logged_once_and_so_is_its_end(rig):
     """With what it means for now."""

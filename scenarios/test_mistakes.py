@@ -55,6 +55,17 @@ async def test_a_mistake_costs_one_join(rig):
         rig.expect_reply(frame)
 
 
+async def test_a_copy_takes_the_place_of_a_join_that_a_mistake_has_cost(rig):
+    """The device is let in by whoever hears it next."""
+    rig.east.delay_uplinks(milliseconds(100))
+    rig.stumble("store")
+    join, uplink = await rig.bravo.join(), await rig.bravo.send(confirmed=True)
+    rig.expect(join, LOST + FIRST, lost="west", first="east")
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
+    for frame in (join, uplink):
+        rig.expect_reply(frame)
+
+
 async def test_a_mistake_over_one_text_leaves_the_next_ones(rig):
     """The connection stays, and what the station tells then is read; only the event is lost."""
     rig.only("west")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.clock import milliseconds, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
 from scenarios.words import (
@@ -313,6 +313,30 @@ async def test_a_grant_to_repeat_counts_after_a_restart(rig):
         rig.expect(frame, FIRST, first="west")
 
 
+@pytest.mark.parametrize("forgets", ["begins anew", "a minute later", "has no room"])
+async def test_a_server_that_has_forgotten_a_frame_asks_with_the_answer_that_it_repeats(
+    rig, forgets
+):
+    """To its level 1 the frame is new, and the device has not been heard to grant anything."""
+    device = rig.provision("repeating", f_cnt=10, nb_trans=2, relaxed_f_cnt=False)
+    if forgets == "has no room":
+        rig.dedup(entries_max=1)
+    frame = await hear(rig, device, "west", adr=True, confirmed=True)
+    match forgets:
+        case "begins anew":
+            await rig.restart_lns()
+        case "a minute later":
+            await rig.wait(minutes(1))
+        case _:
+            rig.expect(await hear(rig, rig.charlie, "west"), FIRST, first="west")
+            rig.expect_evictions(2)
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST + EXPIRED, first="west", again="west")
+    for _ in range(2):
+        rig.expect_answer(frame, ack=True, f_opts_bytes=5)
+
+
 async def test_a_life_that_goes_on_is_told_again_how_often_to_send(rig):
     """The device has been told in that life and in the one that began since; it may have restarted.
 
@@ -329,6 +353,21 @@ async def test_a_life_that_goes_on_is_told_again_how_often_to_send(rig):
     ):
         frame = await hear(rig, device, "west", f_cnt=f_cnt, **facts)
         rig.expect(frame, due, first="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_restart_that_was_taken_back_leaves_what_was_asked(rig):
+    """The application has not taken the first message: the device goes on, and grants it."""
+    device = rig.provision("repeating", f_cnt=500, nb_trans=2)
+    asked = await hear(rig, device, "west", adr=True)
+    rig.refuse_upstream()
+    lost = await hear(rig, device, "west", f_cnt=0)
+    granted = await hear(rig, device, "west", f_cnt=501, adr=True, f_opts=b"\x03\x07")
+    after = await hear(rig, device, "west", f_cnt=502, adr=True)
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    rig.expect(lost, REFUSED, refused="west")
+    for frame in (granted, after):
+        rig.expect(frame, FIRST, first="west")
 
 
 async def test_strangers_who_were_looked_up_keep_nobody_from_it(rig):

@@ -60,6 +60,17 @@ async def test_a_clock_that_is_fast_is_followed_for_hours(rig):
         await says(rig, FIRST, older_us=-milliseconds(180) * hour)
 
 
+async def test_a_moment_that_is_far_ahead_spoils_no_later_answer(rig):
+    """Every other frame seems late by as much, until the station has shown its clock once more."""
+    rig.only("west")
+    await says(rig, FIRST)
+    for ahead_s in (1, 100, 2_000):
+        await rig.wait(seconds(20))
+        await says(rig, FIRST, older_us=-seconds(ahead_s))
+        await says(rig, FIRST)
+        await says(rig, IN_RX2, older_us=milliseconds(700))
+
+
 async def knows_of(rig, *, clocks, which):
     """So many radios show their clocks; by each of `which` it is known how late a frame is."""
     rig.only("west")

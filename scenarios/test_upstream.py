@@ -325,3 +325,23 @@ async def test_a_copy_that_waits_longer_than_its_frame_is_remembered_is_judged_b
     await rig.wait(seconds(8))
     rig.expect(newer, FIRST, first="west")
     rig.expect(slow, TOO_LATE + OLD, first="west", old="west")
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_a_station_is_read_again_as_soon_as_one_of_its_frames_is_done(rig):
+    """With 256 under way it is not; half of them are done after two seconds, the rest after nine."""
+    rig.only("west")
+    prompt = rig.provision("prompt", f_cnt=10)
+    await rig.start()
+    slow, quick = await rig.craft(rig.alpha), await rig.craft(rig.charlie)
+    for frame, delay_us in ((slow, seconds(9)), (quick, seconds(2))):
+        rig.delay_upstream(delay_us)
+        for _ in range(128):
+            await rig.say(rig.told(frame, by="west"), by="west")
+    rig.delay_upstream(0)
+    await rig.wait(seconds(3))
+    frame = await hear(rig, prompt, "west", confirmed=True)
+    await rig.wait(seconds(9))
+    for one in (slow, quick):
+        rig.expect(one, FIRST + AGAIN * 127, first="west", again="west")
+    rig.expect(frame, FIRST, first="west")

@@ -25,7 +25,7 @@ from bench.inspection.gateway import (
 )
 from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
 from bench.inspection.orders import AIM_GAP_US, Orders, Windows, over_us, windows_of
-from bench.inspection.outcome import Decided, forgotten, outcome, unreadable
+from bench.inspection.outcome import Decided, Remembered, forgotten, outcome, unreadable
 from bench.inspection.requests import (
     ClassC,
     disturbs_links,
@@ -85,7 +85,7 @@ class Inspector:
         self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins
         self._frame_names = message.Names()
-        self._numbers, self._decided = message.Numbers(), Decided()
+        self._numbers, self._decided, self._level1 = message.Numbers(), Decided(), Remembered()
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, addresses, began)
@@ -140,8 +140,12 @@ class Inspector:
                 case "lns.evicted":
                     told = [uplink for heard in self._heard.values() for uplink in heard]
                     self._found += forgotten(event, told)
-                case "case.lns" if "retention_us" in event:
-                    self._frame_names.retention_us = event["retention_us"]
+                    self._level1.forget(event["key"])
+                case "case.lns":
+                    self._level1.forget()
+                    if "retention_us" in event:
+                        self._frame_names.retention_us = event["retention_us"]
+                        self._level1.retention_us = event["retention_us"]
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                     if (known := self._devices.get(event["dev_eui"])) is not None:
@@ -231,6 +235,7 @@ class Inspector:
             return
         self._heard.setdefault((uplink.station, uplink.xtime), []).append(uplink)
         self._told_by.setdefault(uplink.phy, set()).add(uplink.station)
+        self._level1.tell(uplink)
         sent = self._gateways.transmission_of(uplink)
         if sent is not None:
             check = Scrutiny(
@@ -263,7 +268,8 @@ class Inspector:
             return Answered(uplink, device)
         session = device.session_of(uplink.frame, sent["f_cnt"])
         stations = len(self._told_by.get(uplink.phy, ()))
-        return Answered(uplink, device, sent["f_cnt"], session, stations)
+        may_be_new = self._level1.may_be_new(uplink)
+        return Answered(uplink, device, sent["f_cnt"], session, stations, may_be_new)
 
     # --- what network servers say ---------------------------------------------------------------
 

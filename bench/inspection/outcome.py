@@ -113,6 +113,37 @@ def forgotten(event: Event, told: Sequence[Uplink]) -> Iterator[Found]:
         yield check.wrong("silent_us", silences[-1], event["silent_us"])
 
 
+@dataclass(slots=True)
+class Remembered:
+    """Which frames were told when level 1 may have forgotten that they were told before.
+
+    It forgets what was silent for `retention_us`, all with its process, and what it has no room
+    for.
+    """
+
+    retention_us: int = 60_000_000
+    _told_us: dict[str, int] = field(default_factory=dict)
+    _again: set[tuple[str, int]] = field(default_factory=set)
+
+    def tell(self, uplink: Uplink) -> None:
+        """A station has told of a frame."""
+        before_us = self._told_us.get(uplink.frame_id, uplink.t_us)
+        if uplink.t_us - before_us > self.retention_us - _SILENCE_ERROR_US:
+            self._again.add((uplink.station, uplink.xtime))
+        self._told_us[uplink.frame_id] = uplink.t_us
+
+    def forget(self, key: str = "") -> None:
+        """A server has begun anew, or has no room for one, which it names by its MIC."""
+        mic = key.partition(":")[2].partition(":")[0]
+        for frame_id in self._told_us:
+            if frame_id.endswith(mic):
+                self._told_us[frame_id] = -self.retention_us
+
+    def may_be_new(self, uplink: Uplink) -> bool:
+        """Whether this was told once more of a frame that may be forgotten."""
+        return (uplink.station, uplink.xtime) in self._again
+
+
 def _plain(value: object) -> object:
     """A word is the same text in this process as in the capture of another one."""
     return str(value) if isinstance(value, str) else value

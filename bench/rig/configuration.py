@@ -81,16 +81,23 @@ def _within(device: Any, path: Sequence[str]) -> Any:
 
 def _alike(of: str, due: Table, seen: Table, check: Scrutiny) -> Iterator[Found]:
     for key, value in due.items():
-        expected, observed = _plain(value), _plain(seen[key])
+        expected, observed = _plain(value), _text(seen[key])
         if key in _TOLD_TO_NOBODY:
             expected, observed = "as written", "as written" if expected == observed else "not so"
         yield from check.same(f"{of}: {key}", expected, observed)
 
 
 def _plain(value: object) -> str:
-    """One spelling of a value: an EUI has one, a number may be a text, and a URI end in a slash."""
+    """The one spelling that a server has of what is written: of EUIs and DevAddrs capitals."""
     if isinstance(value, list | tuple):
         return " ".join(map(_plain, value))
-    said = str(int(value) if isinstance(value, float) else value).rstrip("/")
+    said = _text(value)
     octets = re.sub("[-:]", "", said)
     return octets.upper() if re.fullmatch("[0-9A-Fa-f]{16}|[0-9A-Fa-f]{8}", octets) else said
+
+
+def _text(value: object) -> str:
+    """A value as it is; a number may be a text, and a URI end in a slash."""
+    if isinstance(value, list | tuple):
+        return " ".join(map(_text, value))
+    return str(int(value) if isinstance(value, float) else value).rstrip("/")

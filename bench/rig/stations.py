@@ -380,8 +380,8 @@ class InjectedFrames:
         self.setup.station(by).tap.inject(text)
         await self.setup.pause(0)
 
-    async def forge(self, device: Any, *, by: str, confirmed: bool = False) -> Sent:
-        """Deliver a frame in the name of a device, with a wrong MIC."""
+    async def forge(self, device: Any, *, by: str, confirmed: bool = False, octet: int = 3) -> Sent:
+        """Deliver a frame in the name of a device, with a wrong octet (0 to 3) in its MIC."""
         await self.setup.begin()
         session = _session_of(device)
         sent = crafted.data(
@@ -391,16 +391,17 @@ class InjectedFrames:
             session.f_cnt_up,
             confirmed=confirmed,
             forged=True,
+            octet=octet,
         )
         self.announce(sent, genuine=False)
         await self._deliver_alone(sent, by)
         return sent
 
-    async def forge_join(self, device: Any, *, by: str) -> Joining:
-        """Deliver the device's next join request with a wrong MIC."""
+    async def forge_join(self, device: Any, *, by: str, octet: int = 3) -> Joining:
+        """Deliver the device's next join request with a wrong octet (0 to 3) in its MIC."""
         await self.setup.begin()
         identity = device.provisioned.identity
-        joining = crafted.join(identity, device.dev_nonce + 1, forged=True)
+        joining = crafted.join(identity, device.dev_nonce + 1, forged=True, octet=octet)
         self.announce(joining, genuine=False)
         await self._deliver_alone(joining, by)
         return joining

@@ -12,6 +12,8 @@ from bench.virtual.air import uplink_in
 from bench.virtual.lorawan.air_interface import Kind, SessionKeyPair, data_frame
 from bench.virtual.lorawan.join_frames import join_request, read_join_request
 
+MIC_BYTES = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -38,8 +40,9 @@ def data(
     ack: bool = False,
     class_b: bool = False,
     forged: bool = False,
+    octet: int = 3,
 ) -> Sent:
-    """A data frame with this counter (32 bits); `forged` spoils its MIC."""
+    """A data frame with this counter (32 bits); `forged` spoils this octet of its MIC."""
     phy = data_frame(
         Kind.CONFIRMED_UP if confirmed else Kind.UNCONFIRMED_UP,
         dev_addr,
@@ -53,14 +56,22 @@ def data(
         ack=ack,
         bit_4=class_b,
     )
-    phy = _spoilt(phy) if forged else phy
+    phy = _spoilt(phy, octet) if forged else phy
     return uplink_in(dev_eui, phy, f_cnt, session=session)
 
 
 def join(
-    identity: Identity, dev_nonce: int, *, join_eui: Eui | None = None, forged: bool = False
+    identity: Identity,
+    dev_nonce: int,
+    *,
+    join_eui: Eui | None = None,
+    forged: bool = False,
+    octet: int = 3,
 ) -> Joining:
-    """A join request with this DevNonce; `join_eui` replaces the device's own."""
+    """A join request with this DevNonce; `join_eui` replaces the device's own.
+
+    `forged` spoils this octet of its MIC.
+    """
     assert identity.app_key is not None and identity.join_eui is not None
     phy = join_request(
         identity.app_key,
@@ -68,7 +79,7 @@ def join(
         dev_eui=identity.dev_eui,
         dev_nonce=dev_nonce,
     )
-    phy = _spoilt(phy) if forged else phy
+    phy = _spoilt(phy, octet) if forged else phy
     request = read_join_request(phy)
     assert request is not None
     return Joining(identity.dev_eui, request.frame_id, phy, dev_nonce)
@@ -79,5 +90,6 @@ def forged(sent: Sent) -> Sent:
     return replace(sent, phy=spoilt.phy, frame_id=spoilt.frame_id, transmissions=[])
 
 
-def _spoilt(phy: bytes) -> bytes:
-    return phy[:-1] + bytes([phy[-1] ^ 0xFF])
+def _spoilt(phy: bytes, octet: int = MIC_BYTES - 1) -> bytes:
+    at = len(phy) - MIC_BYTES + octet
+    return phy[:at] + bytes([phy[at] ^ 0xFF]) + phy[at + 1 :]

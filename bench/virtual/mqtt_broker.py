@@ -34,6 +34,8 @@ _SUBSCRIBE, _SUBACK, _UNSUBSCRIBE, _UNSUBACK = 8, 9, 10, 11
 _PINGREQ, _PINGRESP, _DISCONNECT = 12, 13, 14
 _NOT_AUTHORIZED, _SHUTTING_DOWN, _QUOTA_EXCEEDED = 0x87, 0x8B, 0x97
 _REFUSED = _NOT_AUTHORIZED, 0x80  # in turn, with a reason and without one (2.4)
+_NOT_GRANTED = b"", *(bytes([code]) for code in _REFUSED)
+"""A SUBACK has a reason code for each filter (3.9.3); one without any grants nothing either."""
 _NAMELESS = "a client without a name"
 _MOMENT_US, _SECOND_US = 100_000, 1_000_000
 RECEIVE_MAX = 0xFFFF  # of a client that says nothing of it (3.1.2.11.3)
@@ -301,7 +303,7 @@ class Client:
         if asked and self._broker.subscription_refusals:
             self._broker.subscription_refusals -= 1
             self.refused_us = now_us()
-            asked, granted = [], bytearray([_REFUSED[self._broker.subscription_refusals % 2]])
+            asked, granted = [], bytearray(_NOT_GRANTED[self._broker.subscription_refusals % 3])
         self.filters.update(asked)
         answer = _SUBACK if kind == _SUBSCRIBE else _UNSUBACK
         self._say(answer << 4, number + b"\0" + bytes(granted))

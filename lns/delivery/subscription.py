@@ -139,7 +139,9 @@ class Subscription:
         def subscribed(
             client: Client, data: Any, mid: int, said: list[ReasonCode], more: Any
         ) -> None:
-            if granted.done():
+            if not said:  # MQTT 5.0, 3.9.3: there is a reason code for each filter
+                wire.lose(f"grants nothing and refuses nothing of {self._topic_filter}")
+            elif granted.done():
                 self._granted_later(wire, said[0])
             elif said[0].is_failure:
                 wire.lose(f"refuses the subscription to {self._topic_filter}: {said[0]}")

@@ -97,6 +97,17 @@ class ClassC:
         if dev_eui in self._queues.devices:
             self._stations.soon(station, partial(self._send_all, dev_eui, station))
 
+    def watch(self, dev_eui: Eui, station: Eui, carried: Waiting) -> None:
+        """An answer carries one: it is sent by itself if nothing proves that in time."""
+        device = self._registry.device(dev_eui)
+        if device is not None and device.device_class is DeviceClass.C:
+            self._stations.soon(station, partial(self._send_unless_proven, dev_eui, carried))
+
+    async def _send_unless_proven(self, dev_eui: Eui, carried: Waiting) -> None:
+        wait_us = carried.busy_until_us - now_us() + _proof_us(carried)
+        if not await _is_proven(carried, wait_us):
+            self.stir(dev_eui)
+
     async def _send_all(self, dev_eui: Eui, station: Eui) -> None:
         if dev_eui in self._sending:
             return
@@ -123,7 +134,7 @@ class ClassC:
         due = self._queues.due(dev_eui, now_us())
         if due is None:
             return False
-        wait_us = ACK_US if due.downlink.confirmed else REPORT_US
+        wait_us = _proof_us(due)
         self._queues.take(due, now_us() + wait_us)
         sent = False
         try:
@@ -134,12 +145,20 @@ class ClassC:
             if not sent:
                 self._queues.put_back(due)
         if sent:
-            try:
-                async with asyncio.timeout(wait_us / 1_000_000):
-                    await due.proven.wait()
-            except TimeoutError:
-                pass  # the next turn sends it again, or gives it up
+            await _is_proven(due, wait_us)  # else the next turn sends it again, or gives it up
         return sent
+
+
+def _proof_us(due: Waiting) -> int:
+    return ACK_US if due.downlink.confirmed else REPORT_US
+
+
+async def _is_proven(waiting: Waiting, within_us: int) -> bool:
+    try:
+        async with asyncio.timeout(within_us / 1_000_000):
+            return await waiting.proven.wait()
+    except TimeoutError:
+        return False
 
 
 UNREPORTED_MAX = 4096
@@ -372,6 +391,8 @@ class Downlinks:
         finally:
             if carried and sent not in SENT:
                 self.queues.put_back(carried)
+        if carried and sent in SENT:
+            self._class_c.watch(dev_eui, reception.station, carried)
         return sent
 
     async def accept(

@@ -17,6 +17,7 @@ _UNIT_SHIFT = 56
 DRIFT_PPM = 50
 VERSION_WAIT_US = 1_000_000
 REPORT_WAIT_US = 10_000_000
+AHEAD_US = 100_000
 _SESSIONS_MAX = 16
 _NEVER_US = 1 << 62
 
@@ -39,6 +40,11 @@ class StationClock:
     difference seen is the best estimate. A larger one replaces it only as far as two clocks that
     differ by 50 ppm can have moved apart since. Remembers the newest 16 sessions.
 
+    Of a frame that is ahead of all before by more than 100 ms nobody can tell whether those were
+    late or its moment is wrong, and then every later frame would seem late: so the station is asked
+    (`is_unsure`). What it shows then it has read after the question, and no offset below that was
+    ever true.
+
     A station starts its radio anew, and with it a session, at every `router_config`, but tells
     before that what it heard while the link was down. So a session runs when the station's own
     report of its clock, which follows the configuration, names it. Without a report it does when
@@ -57,9 +63,13 @@ class StationClock:
         self._configured_us = -_NEVER_US
         self._version_due_us = 0
         self._report_due_us = 0
+        self._asked_us: int | None = None
+        self._answered = -_NEVER_US, 0  # which question, and when
+        self._unsure: set[int] = set()
 
     def connected(self, at_us: int) -> None:
         """A new connection: within 1 s it can become clear that the running session ends."""
+        self._asked_us = None
         self._version_due_us = at_us + VERSION_WAIT_US
         self._report_due_us = at_us + REPORT_WAIT_US
 
@@ -69,12 +79,25 @@ class StationClock:
         self._ended.update(self._offsets)
         self._configured_us = at_us
         self._report_due_us = at_us + REPORT_WAIT_US
+        self.asked(at_us)
+
+    def asked(self, at_us: int) -> None:
+        """The station is asked for its clock; its next report answers the oldest question."""
+        if self._asked_us is None:
+            self._asked_us = at_us
 
     def report(self, xtime: int, arrived_us: int) -> None:
-        """Learn from the station's answer to `getxtime`, which names the running session."""
+        """Learn from the station's answer to `getxtime`, which names the running session.
+
+        It has one for each radio unit that it has.
+        """
+        if self._asked_us is not None:
+            self._answered, self._asked_us = (self._asked_us, arrived_us), None
+        asked_us, answered_us = self._answered
+        after_us = asked_us if arrived_us == answered_us else -_NEVER_US
         if xtime <= 0:
             return
-        self._run(xtime, arrived_us)
+        self._run(xtime, arrived_us, after_us)
         self._version_due_us = 0
         self._report_due_us = _NEVER_US  # a frame cannot take back what the station said
 
@@ -87,16 +110,23 @@ class StationClock:
             return None
         session = xtime >> _SESSION_SHIFT
         may_run = session not in self._ended or _unit(session) not in self._running
+        known = self._offsets.get(session)
         if may_run and arrived_us >= self._report_due_us:
             self._run(xtime, arrived_us)
         else:
             self._learn(xtime, arrived_us)
+        if known is not None and self._offsets[session].offset_us < known.offset_us - AHEAD_US:
+            self._unsure.add(session)
         heard_us = self.lns_time_us(xtime)
         return heard_us if heard_us is not None and heard_us <= arrived_us else None
 
     def knows(self, xtime: int, at_us: int) -> bool:
         """Whether `xtime` belongs to the session that runs: only then can it be answered."""
         return at_us >= self._version_due_us and self.runs(xtime)
+
+    def is_unsure(self, xtime: int) -> bool:
+        """Whether only the station itself can tell what `xtime` means."""
+        return not self.runs(xtime) or xtime >> _SESSION_SHIFT in self._unsure
 
     def runs(self, xtime: int) -> bool:
         """Whether `xtime` belongs to a session that is known to run."""
@@ -124,23 +154,27 @@ class StationClock:
             oldest = next(iter(self._offsets))
             del self._offsets[oldest]
             self._ended.discard(oldest)
+            self._unsure.discard(oldest)
 
     def _is_better(self, offset_us: int, arrived_us: int, known: _Offset) -> bool:
         if arrived_us < self._configured_us + REPORT_WAIT_US and offset_us < known.least_us:
             return False  # a frame of the earlier session of this number was under way
         return offset_us <= known.offset_us + _drift_us(arrived_us - known.seen_us)
 
-    def _run(self, xtime: int, arrived_us: int) -> None:
+    def _run(self, xtime: int, arrived_us: int, after_us: int = -_NEVER_US) -> None:
         """The session of `xtime` runs on its radio unit; every other one of that unit is over."""
         session = xtime >> _SESSION_SHIFT
-        # It began after the configuration: no moment of it can have been before that.
-        least_us = self._configured_us - (xtime & _COUNTER_MASK) - _drift_us(REPORT_WAIT_US)
+        # It began after the configuration: no moment of it can have been before that, and what the
+        # station shows not before it was asked.
+        began_us = max(self._configured_us, after_us)
+        least_us = began_us - (xtime & _COUNTER_MASK) - _drift_us(REPORT_WAIT_US)
         known = self._offsets.get(session)
         if known is not None and (session in self._ended or known.offset_us < least_us):
             del self._offsets[session]
         self._learn(xtime, arrived_us, least_us)
         unit = _unit(session)
         self._ended.update(other for other in self._offsets if _unit(other) == unit)
+        self._unsure.discard(session)
         self._ended.discard(session)
         self._running[unit] = session
 

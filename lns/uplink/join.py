@@ -87,6 +87,9 @@ class Joins:
             # What was not kept was not heard: the next copy of it is a first one.
             self._sightings.forget(self._key(request))
             refused = Reason.STORE_UNAVAILABLE
+        except Exception:
+            self._sightings.forget(self._key(request))
+            raise
         return self._outcome(
             reception, request, device, status=Status.NON_DUPLICATE, reason=refused, answer=answer
         )

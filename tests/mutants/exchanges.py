@@ -108,8 +108,8 @@ MUTANTS = (
     Mutant(
         "join that was not kept shadows copies",
         "lns/uplink/join.py",
-        "self._sightings.forget(self._key(request))",
-        "pass",
+        "            self._sightings.forget(self._key(request))\n            refused",
+        "            refused",
         STORE_OUTAGE,
     ),
     Mutant(

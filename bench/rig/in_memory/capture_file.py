@@ -13,6 +13,7 @@ from msgspec.json import encode
 
 from bench.rig.in_memory.mistakes import no_file_beyond
 from bench.verdict.owner import Found, Scrutiny
+from lns.capture import Capture
 from lns.clock import now_us
 from lns.config import Config
 from lns.events import Event, as_fields
@@ -32,6 +33,20 @@ def left_out(event: Event, lns: str) -> Iterator[Found]:
     check = Scrutiny(rule="capture", of=f"{event.kind} of {lns}", t_us=now_us())
     for spelled in (as_fields(event), json.loads(encode(event))):
         yield from check.same("names", sorted(named), sorted(spelled))
+
+
+def _flushed(folder: Path) -> list[int]:
+    """How many lines of a buffered capture are in its file before it is flushed, and then."""
+    capture, path = Capture(folder, "", now_us, buffered=True), folder / "buffered.jsonl"
+    lines: list[int] = []
+    for is_flushed in (False, True):
+        capture.record(path.stem, "case.begin", {})
+        if is_flushed:
+            capture.flush()
+        lines.append(path.read_bytes().count(b"\n"))
+    capture.close()
+    path.unlink()
+    return lines
 
 
 class CaptureFile:
@@ -104,6 +119,8 @@ class CaptureFile:
             size = older.stat().st_size
             if not self._half_bytes <= size < self._half_bytes + _LINE_BYTES_MAX:
                 yield self._check.wrong("size of the older one", self._half_bytes, size)
+        lines_seen = _flushed(self._path.parent)
+        yield from self._check.same("lines before and after a flush", [0, 2], lines_seen)
         files = [file for file in (older, self._path) if file.exists()]
         if self._path.stat().st_size >= self._half_bytes + _LINE_BYTES_MAX:
             yield self._check.wrong("size", f"up to {self._half_bytes}", self._path.stat().st_size)

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from pathlib import Path
 from sqlite3 import OperationalError, connect
+from typing import BinaryIO
 
 from bench.capture import Record
 from bench.chance import stream
@@ -73,24 +74,31 @@ class Lines:
         self._had = 0
         self.room: int | None = None
         self.spare_octets: int | None = None
+        self._pipe: BinaryIO | None = None
         self._lines: JsonLinesFile | JsonLinesStream
 
     def begin(self) -> None:
-        """Open the file, as a consumer does that starts."""
+        """Open the file, as a consumer does that starts; ConsumerDied where it opens another."""
         self._had, self._is_open, self._is_full = 0, False, False
         if self._elsewhere:
             # A pipe that is named has no buffer, standard output has one.
             buffering = 0 if self._setup.on_disk else -1
-            self._lines = JsonLinesStream(self.path.open("ab", buffering), owned=True)
+            self._pipe = self.path.open("ab", buffering)
+            self._lines = JsonLinesStream(self._pipe, owned=True)
         else:
             is_new = not self.path.exists()
             self._lines = json_lines(str(self.path), sys.stdout.buffer)
+            if not self.path.exists():
+                raise ConsumerDied(f"consumer {self._name} has no file for its effects")
             if is_new and self.path.stat().st_mode & 0o077:
                 self._found(f"{self._name}: its effects are for others to read")
 
     def give_up(self) -> None:
         """The consumer is gone, and with it what it had opened."""
         self._lines.close()
+        if self._pipe is not None and not self._pipe.closed:
+            self._pipe.close()
+            self._found(f"{self._name}: expected its pipe closed when it is gone, observed open")
 
     def open(self, transaction: Transaction) -> None:
         """What was never kept is no more in the file; EffectUnavailable."""

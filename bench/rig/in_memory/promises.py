@@ -25,9 +25,9 @@ from lns.delivery.detectors import (
 from lns.delivery.effect import EffectUnavailable, JsonLinesStream, effect_of, json_lines
 from lns.delivery.inbox import Decisions, Tries, figures
 from lns.delivery.incoming import Offered
-from lns.delivery.mqtt_session import broker
+from lns.delivery.mqtt_session import Broker, broker
 from lns.delivery.outbox import Entry, Turns
-from lns.delivery.subscription import expect_topic_filter
+from lns.delivery.subscription import HeldSubscription, expect_topic_filter
 from lns.store.inbox_store import (
     MemoryEntries,
     MemoryInboxStore,
@@ -113,7 +113,8 @@ def broken_promises() -> tuple[str, ...]:
 
 
 def _broken() -> Iterator[str]:
-    yield from _wrong(expect_topic_filter, dict.fromkeys(_FILTERS), _NO_FILTERS)
+    for read in (expect_topic_filter, _retained):
+        yield from _wrong(read, dict.fromkeys(_FILTERS), _NO_FILTERS)
     yield from _wrong(time_us, _TIMES, _NO_TIMES)
     yield from _wrong(duration, _DURATIONS, ())
     yield from _wrong(lambda url: str(broker(url)), _BROKERS, _NO_BROKERS)
@@ -154,12 +155,20 @@ def _oldest_us(known_us: int | None) -> tuple[int | None, ...]:
 
 
 def _is_stream(where: str) -> bool:
+    """Whether effects go into a stream; standard output is somebody else's, and stays open."""
+    standard_output = io.BytesIO()
     try:
-        lines = json_lines(where, io.BytesIO())
+        lines = json_lines(where, standard_output)
     except EffectUnavailable:
         return False
     lines.close()
-    return isinstance(lines, JsonLinesStream)
+    return isinstance(lines, JsonLinesStream) and not standard_output.closed
+
+
+def _retained(topic_filter: str) -> None:
+    """Ask for what is retained beside the messages."""
+    there = Broker("/nowhere", 1)
+    HeldSubscription(there, "#", "consumer", lambda delivery: None, retained=topic_filter)
 
 
 def _done(how: str) -> object:

@@ -1,11 +1,12 @@
 """An outcome names the frame and its sender; each wrong field is told."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bench.inspection.downlink import Answered, KnownDevice, Session
-from bench.inspection.outcome import Claims, Decided, forgotten, outcome
+from bench.inspection.outcome import Claims, Decided, Remembered, forgotten, outcome
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
@@ -147,3 +148,25 @@ def test_who_loses_a_frame_may_tell_of_it_before_its_owner(told_us: int, wrong: 
     for t_us, told in ((-5, {**mine, "f_cnt": 9}), (0, lost), (told_us, {**owned, "f_cnt": 10})):
         assert list(books.tell({**claim, **told, "t_us": t_us}, CHECK)) == []
     assert [found.observed for found in books.end()] == ["lns-b"] * wrong
+
+
+def told(t_us: int, xtime: int) -> Uplink:
+    return replace(heard(DATA), t_us=t_us, xtime=xtime)
+
+
+def test_a_frame_that_was_silent_may_be_new_to_level_1() -> None:
+    level1 = Remembered(retention_us=10_000_000)
+    uplinks = [told(t_us, n) for n, t_us in enumerate((0, 9_000_000, 19_000_000, 19_000_001))]
+    for uplink in uplinks:
+        level1.tell(uplink)
+    assert [level1.may_be_new(uplink) for uplink in uplinks] == [False, False, True, False]
+
+
+def test_a_frame_that_left_or_was_lost_with_its_server_may_be_new() -> None:
+    level1 = Remembered()
+    mic = DATA[-4:].hex().upper()
+    level1.tell(told(0, 0))
+    for number, key in enumerate(("", f"{DEV_EUI}:{mic}:10", f"{DEV_EUI}:01234567:10"), start=1):
+        level1.forget(key)
+        level1.tell(told(number, number))
+    assert [level1.may_be_new(told(n, n)) for n in range(4)] == [False, True, True, False]

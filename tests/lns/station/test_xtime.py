@@ -217,3 +217,51 @@ def test_without_a_report_a_number_that_comes_again_is_believed_after_ten_second
     clock.sample(frame, 60_000_000 + after_us)
     assert clock.knows(frame, 60_000_000 + after_us) is known
     assert (clock.lns_time_us(frame) == 60_000_000 + after_us) is known
+
+
+def test_a_moment_far_ahead_is_unsure_until_the_station_shows_its_clock_again() -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.configured(0)
+    clock.report(join(0, 7, 1_000_000), 1_000_700)
+    near, far = join(0, 7, 20_100_000), join(0, 7, 4_300_000_000)
+    assert clock.sample(near, 20_000_700) == 20_000_700
+    assert not clock.is_unsure(near)
+    assert clock.sample(far, 21_000_000) == 21_000_000
+    assert clock.is_unsure(near)
+    clock.asked(22_000_000)
+    clock.asked(22_500_000)
+    clock.report(join(0, 7, 22_000_100), 22_001_000)
+    assert not clock.is_unsure(near)
+    assert clock.lns_time_us(join(0, 7, 23_000_000)) == 23_000_900
+
+
+def test_what_is_shown_without_a_question_sets_no_clock_back() -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.configured(0)
+    clock.report(join(0, 7, 1_000_000), 1_000_700)
+    clock.report(join(0, 7, 20_000_000), 20_500_000)
+    assert clock.lns_time_us(join(0, 7, 20_000_000)) == 20_000_700
+
+
+def test_every_radio_answers_the_same_question() -> None:
+    clock = StationClock()
+    clock.connected(0)
+    clock.configured(0)
+    for unit in (0, 1):
+        clock.sample(join(unit, 7, 9_000_000), 1_000_000)
+    clock.asked(2_000_000)
+    for unit in (0, 1):
+        clock.report(join(unit, 7, 3_000_000), 2_010_000)
+    assert [clock.lns_time_us(join(unit, 7, 3_000_000)) for unit in (0, 1)] == [2_010_000] * 2
+
+
+def test_of_what_is_forgotten_nobody_is_unsure() -> None:
+    clock = StationClock()
+    clock.sample(join(0, 7, 0), 1_000_000)
+    clock.sample(join(0, 7, 1_000_000), 1_000_001)
+    for session in range(100, 116):
+        clock.sample(join(1, session, 0), 1_000_002)
+    clock.sample(join(0, 7, 0), 3_000_000)
+    assert clock.runs(join(0, 7, 0)) and not clock.is_unsure(join(0, 7, 0))
