@@ -267,9 +267,12 @@ class Uplinks:
         seen = isinstance(match, Match) and _key(match, frame) in self._sightings
         if not refresh.may_help(match, seen=seen):
             return match
-        if await refresh.ask(frame, match, reception.station):
-            return self._registry.match(frame)
-        return match
+        if not await refresh.ask(frame, match, reception.station):
+            return match
+        found = self._registry.match(frame)
+        if isinstance(match, Reason) and isinstance(found, Match):
+            refresh.judge(found, frame)
+        return found
 
     def _find_out(
         self,
