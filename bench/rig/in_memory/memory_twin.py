@@ -99,8 +99,12 @@ class MemoryTwin:
             case b"join_nonce", b"EVAL" | b"EVALSHA":
                 asked = self._store.next_join_nonce(Eui(keys[0].decode()), int(values[0]))
                 self._compare(keys[0], at_once(asked), int(reply))
+            case b"join_nonce", b"SETNX" if reply:
+                at_once(self._store.next_join_nonce(_dev_eui(words[1]), int(words[2])))
             case b"dev_nonces", b"EVAL" | b"EVALSHA":
                 self._joins(lns, keys, values, reply)
+            case b"dev_nonces", b"HSETNX":
+                self.dev_nonces[_dev_eui(words[1])].setdefault(int(words[2]), words[3].decode())
             case b"sessions", b"EVAL" | b"EVALSHA":
                 self._keeps(lns, keys[0], values[0], values[1], reply or values[1])
                 self._knows[lns, keys[0]] = {values[1]}
