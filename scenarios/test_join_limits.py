@@ -8,6 +8,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from bench.virtual import crafted
+from scenarios.telling import tell
 from scenarios.words import FIRST, UNVERIFIED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
@@ -465,3 +466,32 @@ async def test_no_session_is_lost_that_another_server_has_opened(rig):
         rig.expect(one, FIRST, first=station)
     for join in unheard:
         rig.expect(join, FIRST, first="east")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_join_that_is_kept_ends_no_other_one(rig):
+    """Another device's, a moment before; a forged frame makes the server look at this one's."""
+    rig.put_on("lns-b", "east")
+    devices = [
+        rig.provision(name, activation="otaa", lorawan="1.0.3") for name in ("other", "joining")
+    ]
+    rig.only("west")
+    before = [await device.join() for device in devices]
+    joins = [await rig.craft_join(device, dev_nonce=777) for device in devices]
+    rig.slow_store(milliseconds(100), "lns-a")
+    await tell(rig, joins[0], "west")
+    await rig.wait(milliseconds(95))
+    await tell(rig, joins[1], "west")
+    await rig.wait(milliseconds(20))
+    await rig.forge(devices[1], by="west")
+    await rig.wait(milliseconds(500))
+    rig.cut_store("lns-a")
+    device = devices[1]
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[-1]
+    frame = crafted.data(device.dev_eui, dev_addr, keys, 0, session=device.session.number + 1)
+    rig.announce(frame)
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(1))
+    for one in (*before, *joins):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(frame, UNVERIFIED, unverified="west")

@@ -314,3 +314,25 @@ async def test_a_redis_that_had_forgotten_the_nonces_of_a_device_is_told_them(ri
     for uplink in uplinks:
         rig.expect(uplink, FIRST, first="west")
     rig.expect(old, FIRST + JOINED_ELSEWHERE * 2, first="west", elsewhere=("west", "north"))
+
+
+@pytest.mark.fault("store", "cut")
+async def test_a_session_that_ended_while_the_store_was_away_is_over_for_good(rig):
+    """The write that ended it never arrived; the next one knows that it was there."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    unheard = await rig.craft(rig.bravo)
+    await rig.bravo.join()
+    rig.cut_store("lns-a")
+    new = await hear(rig, rig.bravo, "west")
+    await rig.restore_store("lns-a")
+    after = await hear(rig, rig.bravo, "west", confirmed=True)
+    await _begin_again(rig)
+    await tell(rig, unheard, "west")
+    await rig.wait(seconds(3))
+    rig.expect(first, FIRST, first="west")
+    rig.expect(new, UNVERIFIED, unverified="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect(unheard, OVER, over="west")

@@ -6,7 +6,8 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, FIRST
+from scenarios.telling import hear
+from scenarios.words import AGAIN, FIRST, REFUSED
 
 # What a frame says does not depend on the wires that it comes through.
 pytestmark = pytest.mark.requires("virtual time")
@@ -289,3 +290,18 @@ async def test_a_status_that_was_told_unasked_is_not_asked_for(rig, strategy):
         rig.expect(frame, ASKS if asked else FIRST, **{"asks" if asked else "first": "west"})
         await rig.wait(minutes(31))
     rig.expect_status(delta)
+
+
+@pytest.mark.requires("slow application")
+async def test_what_a_device_was_asked_counts_when_a_life_is_taken_back(rig):
+    """A first message that is lost begins none; how often to send it has heard before."""
+    device = rig.provision("repeating", f_cnt=500, nb_trans=3)
+    asked = await hear(rig, device, "west", adr=True, confirmed=True)
+    rig.refuse_upstream()
+    begun = await hear(rig, device, "west", f_cnt=0)
+    granted = await hear(rig, device, "west", adr=True, f_opts=bytes.fromhex("0307"))
+    after = await hear(rig, device, "west", adr=True)
+    rig.expect(asked, FIRST, first="west")
+    rig.expect(begun, REFUSED, refused="west")
+    for frame in (granted, after):
+        rig.expect(frame, FIRST, first="west")

@@ -233,3 +233,18 @@ async def test_an_older_frame_of_a_session_that_opened_elsewhere_is_old(rig):
     rig.expect(joining, FIRST, first="east")
     rig.expect(newest, OWNED, owned="east")
     rig.expect(older, OWNED + EXPIRED, owned="east", again="west")
+
+
+async def test_what_another_server_has_asked_a_device_may_grant_here(rig):
+    """Its server has read of that with the counters; the device is asked no more."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("repeating", f_cnt=10, nb_trans=3, relaxed_f_cnt=False)
+    asked = await hear(rig, device, "east", adr=True, confirmed=True)
+    forged = await rig.forge(device, by="west")  # nobody fits it, so the server looks
+    await rig.wait(seconds(1))
+    granted = await hear(rig, device, "west", adr=True, f_opts=bytes.fromhex("0307"))
+    after = await hear(rig, device, "west", adr=True)
+    rig.expect(forged, FORGED, forged="west")
+    rig.expect(asked, OWNED, owned="east")
+    for frame in (granted, after):
+        rig.expect(frame, OWNED, owned="west")
