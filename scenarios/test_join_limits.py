@@ -495,3 +495,40 @@ async def test_a_join_that_is_kept_ends_no_other_one(rig):
     for one in (*before, *joins):
         rig.expect(one, FIRST, first="west")
     rig.expect(frame, UNVERIFIED, unverified="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_dev_nonce_below_one_that_is_being_used_is_used(rig):
+    """LoRaWAN 1.0.4, 6.2.4: it is a counter, whether or not the higher one has been kept yet."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("counting", activation="otaa")
+    rig.only("west")
+    before = await device.join()
+    higher, lower = [await rig.craft_join(device, dev_nonce=nonce) for nonce in (9, 8)]
+    rig.slow_store(milliseconds(100), "lns-a")
+    await tell(rig, higher, "west")
+    await rig.wait(milliseconds(20))
+    await tell(rig, lower, "west")
+    await rig.wait(seconds(8))
+    await rig.restore_store("lns-a")
+    for join in (before, higher):
+        rig.expect(join, FIRST, first="west")
+    rig.expect(lower, USED, used="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_two_joins_of_a_device_are_kept_side_by_side(rig):
+    """The second one comes while the first one is on its way to the store."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("drawing", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    before = await device.join()
+    joins = [await rig.craft_join(device, dev_nonce=nonce) for nonce in (9, 8)]
+    rig.slow_store(milliseconds(100), "lns-a")
+    for join in joins:
+        await tell(rig, join, "west")
+        await rig.wait(milliseconds(20))
+    await rig.wait(seconds(8))
+    await rig.restore_store("lns-a")
+    for join in (before, *joins):
+        rig.expect(join, FIRST, first="west")

@@ -287,6 +287,7 @@ class RedisStore:
         self._joining[dev_eui].add(dev_nonce)
         keys = dev_nonces_of(dev_eui), sessions_of(dev_eui), f_cnt_down_of(dev_eui)
         known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
+        on_its_way = self._known[dev_eui] = _written_over(known, kept, written)
         try:
             join: Command = ("EVAL", _JOIN, len(keys), *keys, dev_nonce, self._lns, known, written)
             *_, there = await self._wire.do_together(*named, join)
@@ -300,7 +301,8 @@ class RedisStore:
             kept = self._sessions_in(dev_eui, there)
             await self._let_go(dev_eui, kept)
             self._sessions[dev_eui], self._texts[dev_eui] = kept, there
-            self._known[dev_eui] = written
+            if self._known[dev_eui] is on_its_way:
+                self._known[dev_eui] = written
         return bool(there)
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
