@@ -6,8 +6,8 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.telling import hear
-from scenarios.words import AGAIN, FIRST, REFUSED
+from scenarios.telling import hear, tell
+from scenarios.words import AGAIN, EXPIRED, FIRST, REFUSED
 
 # What a frame says does not depend on the wires that it comes through.
 pytestmark = pytest.mark.requires("virtual time")
@@ -305,3 +305,16 @@ async def test_what_a_device_was_asked_counts_when_a_life_is_taken_back(rig):
     rig.expect(begun, REFUSED, refused="west")
     for frame in (granted, after):
         rig.expect(frame, FIRST, first="west")
+
+
+async def test_who_has_not_granted_is_asked_again_when_its_frame_is_forgotten(rig):
+    """Told once more after a minute it is answered like a new one, and a moment later it is not."""
+    device = rig.provision("repeating", f_cnt=10, nb_trans=3, relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", adr=True, confirmed=True)
+    rig.expect_answer(frame, f_opts_bytes=5)
+    for after_us, octets in ((seconds(61), 5), (seconds(3), 0)):
+        await rig.wait(after_us)
+        await tell(rig, frame, "west")
+        rig.expect_answer(frame, f_opts_bytes=octets)
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST + EXPIRED + AGAIN, first="west", again="west")

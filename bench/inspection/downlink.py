@@ -6,11 +6,12 @@ device has agreed on (RX1DROffset, RxDelay, RX2). Source: Basics Station, `dnmsg
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from math import inf
 from typing import Any
 
+from bench.inspection.owed import Answers
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us
 from bench.virtual.lorawan.air_interface import (
@@ -90,8 +91,7 @@ class Session:
     newest: int = -1
     f_cnt_up: int | None = None
     """The newest counter that its servers began with."""
-    answered: set[str] = field(default_factory=set)
-    """The frames that were answered, by their names."""
+    answered: Answers = field(default_factory=Answers)
 
     def hear(self, frame: DataFrame, f_cnt: int) -> None:
         """The device has sent a frame in it."""
@@ -180,6 +180,8 @@ class Answered:
     session: Session | None = None
     stations: int = 1
     """How many stations have told of the frame so far."""
+    is_first: bool | None = True
+    """Whether the frame was answered never before (`Answers.is_first`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,9 @@ class Network:
     addresses: dict[str, str]
     """Who uses a DevAddr: its DevEUI."""
     began: datetime | None = None
+    retention_us: float = inf
+    forgot_us: float = -inf
+    """How long a server remembers what it has heard, and when one may last have forgotten it."""
 
 
 def is_dnmsg(told: dict[str, Any]) -> bool:
@@ -425,6 +430,9 @@ def _commands(
     answers = [command.cid in _ANSWERED for command in said]
     if answers != sorted(answers, reverse=True):
         yield check.wrong("FOpts", "what answers the device before what asks it", octets)
+    since_us = max(network.forgot_us, check.t_us - network.retention_us)
+    answered = replace(answered, is_first=session.answered.is_first(uplink.frame_id, since_us))
+    session.answered.note(uplink.frame_id, check.t_us)
     yield from _repetitions(said, answered, check)
     yield from _dwell(said, answered, network.plan, check)
     for command in said:
@@ -432,17 +440,14 @@ def _commands(
 
 
 def _repetitions(said: Sequence[Command], answered: Answered, check: Scrutiny) -> Iterator[Found]:
-    """Whether a device that obeys is told how often to send, until it has granted that.
-
-    With the first answer to a frame, where FOpts have room for it.
-    """
+    """Whether a device that obeys is told how often to send, until it has granted that."""
     session, frame = answered.session, answered.uplink.frame
     assert session is not None and isinstance(frame, DataFrame)
     size = sum(len(command.octets) for command in said if command.cid in _ANSWERED)
     is_due = frame.adr and session.nb_trans != answered.device.nb_trans
-    is_due = is_due and answered.uplink.frame_id not in session.answered and size + 5 <= _F_OPTS_MAX
+    is_due = is_due and answered.is_first is not False and size + 5 <= _F_OPTS_MAX
     asked = [link_adr(command).nb_trans for command in said if command.cid is Cid.LINK_ADR]
-    if session.nb_trans is not None:
+    if session.nb_trans is not None and not (is_due and answered.is_first is None):
         yield from check.same("LinkADRReq", int(is_due), len(asked))
     session.nb_trans_asked = asked[-1] if asked else session.nb_trans_asked
 
@@ -450,18 +455,14 @@ def _repetitions(said: Sequence[Command], answered: Answered, check: Scrutiny) -
 def _dwell(
     said: Sequence[Command], answered: Answered, plan: ChannelPlan, check: Scrutiny
 ) -> Iterator[Found]:
-    """Whether a device is told how long a frame may be, until it has said that it knows.
-
-    With the first answer to a frame, where FOpts have room for it.
-    """
-    session, frame_id = answered.session, answered.uplink.frame_id
+    """Whether a device is told how long a frame may be, until it has said that it knows."""
+    session = answered.session
     assert session is not None
     size = sum(len(command.octets) for command in said if command.cid is not Cid.TX_PARAM_SETUP)
     is_due = plan.tx_params is not None and not session.has_set_dwell
-    is_due = is_due and frame_id not in session.answered and size + 2 <= _F_OPTS_MAX
+    is_due = is_due and answered.is_first is not False and size + 2 <= _F_OPTS_MAX
     times = sum(command.cid is Cid.TX_PARAM_SETUP for command in said)
-    session.answered.add(frame_id)
-    if session.has_set_dwell is not None:
+    if session.has_set_dwell is not None and not (is_due and answered.is_first is None):
         yield from check.same("TxParamSetupReq", int(is_due), times)
 
 

@@ -140,8 +140,16 @@ class Inspector:
                 case "lns.evicted":
                     told = [uplink for heard in self._heard.values() for uplink in heard]
                     self._found += forgotten(event, told)
-                case "case.lns" if "retention_us" in event:
-                    self._frame_names.retention_us = event["retention_us"]
+                    self._network = replace(self._network, forgot_us=event["t_us"])
+                case "case.lns":
+                    self._frame_names.retention_us = event.get(
+                        "retention_us", self._frame_names.retention_us
+                    )
+                    self._network = replace(
+                        self._network,
+                        retention_us=self._frame_names.retention_us,
+                        forgot_us=event["t_us"],
+                    )
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                     if (known := self._devices.get(event["dev_eui"])) is not None:

@@ -1,4 +1,8 @@
-"""What is remembered of one device that sends: what it was told, has heard, and owes?"""
+"""What is remembered of one device that sends: what it was told, has heard, and owes?
+
+And what of it was answered: what a network wants by itself it says with the first answer to a
+frame, where FOpts have room for it.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -112,3 +116,24 @@ class Sender:
         self.owes_ack, self.may_ask = False, True
         self.owes.clear()
         self.asks.clear()
+
+
+@dataclass(slots=True)
+class Answers:
+    """When each frame of a session was answered last (µs), by its name."""
+
+    _at_us: dict[str, int] = field(default_factory=dict)
+
+    def is_first(self, frame_id: str, since_us: float) -> bool | None:
+        """Whether the next one is the first answer to a frame.
+
+        None: it was answered, and whoever remembers what was heard `since_us` knows nothing of it.
+        """
+        at_us = self._at_us.get(frame_id)
+        if at_us is None:
+            return True
+        return None if at_us <= since_us else False
+
+    def note(self, frame_id: str, t_us: int) -> None:
+        """A frame is answered."""
+        self._at_us[frame_id] = t_us
