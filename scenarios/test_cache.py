@@ -7,7 +7,8 @@ import pytest
 
 from bench.clock import microseconds, milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, OWNED, UNVERIFIED
+from scenarios.telling import hear, tell
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, OWNED, TOO_LATE, UNVERIFIED
 
 pytestmark = pytest.mark.requires("virtual time")
 
@@ -229,3 +230,23 @@ async def test_of_a_full_cache_only_what_was_silent_for_a_minute_leaves(rig):
     for frame in (*silent, *more):
         rig.expect(frame, FIRST, first="west")
     rig.expect_evictions(0)
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.parametrize("retention_s", [1, 60])
+async def test_a_copy_that_waited_has_the_name_of_its_frame(rig, strategy, retention_s):
+    """The application takes longer than frames are remembered; a newer one has come meanwhile."""
+    rig.dedup(retention=seconds(retention_s))
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    await rig.start()
+    rig.delay_upstream(seconds(4))
+    frame = await rig.craft(device, confirmed=True)
+    await tell(rig, frame, "west", "east")
+    await rig.wait(milliseconds(500))
+    newer = await hear(rig, device, "west")
+    await rig.wait(seconds(5))
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-10"
+    rig.expect(frame, TOO_LATE + COPY, first="west", copy="east")
+    rig.expect(newer, FIRST, first="west")
+    if strategy != "Drop":
+        rig.expect_upstream(frame, through="east", removeDuplicatesKey=key)

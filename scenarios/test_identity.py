@@ -2,8 +2,10 @@
 
 import pytest
 
+from bench.clock import seconds
 from bench.virtual import crafted
 from lns.lorawan.crypto import SessionKeys
+from scenarios.telling import tell
 from scenarios.words import FIRST, FORGED, STRANGE
 
 # Two devices, one counter (10), one MIC: found by birthday search under these keys.
@@ -87,3 +89,21 @@ async def test_a_session_with_other_keys_is_another_one_in_the_store_of_two_serv
     for uplink in uplinks:
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_an_old_session_ends_though_others_share_its_address(rig):
+    """The device has joined and gone on; who sends in the one of before has a wrong MIC for all."""
+    device = rig.provision("moved", activation="otaa", f_cnt=10, preset_session=True)
+    known = device.provisioned
+    rig.provision("sharing", dev_addr_text=known.dev_addr, f_cnt=10)
+    rig.only("west")
+    join = await device.join()
+    new = await device.send()
+    old = crafted.data(device.dev_eui, known.dev_addr, known.keys, 10)
+    rig.announce(old)
+    await tell(rig, old, "west")
+    await rig.wait(seconds(1))
+    for uplink in (join, new):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect(old, FORGED, forged="west")

@@ -23,7 +23,7 @@ from scenarios import (
 from scenarios.telling import hear, tell
 from scenarios.test_kept_on_disk import NOT_KEPT
 from scenarios.test_several_servers import JOINED_ELSEWHERE
-from scenarios.words import FIRST, LOST, OWNED, UNVERIFIED
+from scenarios.words import FIRST, FORGED, LOST, OWNED, UNVERIFIED
 
 GROUPS = (
     test_claim_limits,
@@ -42,6 +42,7 @@ LEFT_OUT = {
     "what_the_application_asks_for_in_mid_claim_has_a_counter_of_its_own": "asks too soon here",
     "whoever_may_have_joined_elsewhere_is_looked_up": "a round trip longer here",
     "what_is_read_of_a_device_meanwhile_ends_no_join": "lost with the wire that it was in",
+    "a_join_that_is_kept_ends_no_other_one": "the same",
     "a_copy_is_the_first_while_its_frame_is_given_back": "the same",
     "what_was_looked_at_twice_has_three_answers_more": "waits until Redis has forgotten",
 }
@@ -192,3 +193,25 @@ async def test_a_replica_that_answers_who_reads_keeps_nothing_from_the_master(ri
         rig.expect(uplink, OWNED, owned="west")
     for one in joining:
         rig.expect(one, FIRST, first="west")
+
+
+@pytest.mark.requires("redis", "virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_whoever_waits_no_longer_for_a_redis_takes_nothing_from_others(rig):
+    """A stranger's frame is looked up no longer; what left with that is kept, and answered."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    pinned = [rig.provision(name, f_cnt=10, server="lns-a") for name in ("one", "other")]
+    before = [await hear(rig, device, "west") for device in pinned]
+    frames = [await rig.craft(device, confirmed=True) for device in pinned]
+    rig.slow_store(milliseconds(190), "lns-a")
+    await tell(rig, frames[0], "west")
+    await rig.wait(milliseconds(5))
+    await tell(rig, frames[1], "west")
+    await rig.wait(milliseconds(5))
+    forged = await rig.forge(rig.alpha, by="west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(forged, FORGED, forged="west")
+    for frame in (*before, *frames):
+        rig.expect(frame, FIRST, first="west")

@@ -166,3 +166,24 @@ async def test_a_redis_that_answers_within_two_seconds_is_there(rig, us):
     for message in (before, *messages):
         rig.expect_effects(message)
         rig.expect_ignored(message, by="sequence", times=0)
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "full")
+async def test_a_duplicate_is_counted_when_there_is_room_again(rig):
+    """Redis has it reserved, and takes nothing more by then."""
+    rig.keep_in_redis()
+    rig.consumer()
+    before = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(seconds(1))
+    rig.slow_store(milliseconds(1_500), "application")
+    again = await rig.inject(rig.alpha, message_id="x")
+    await rig.wait(milliseconds(1_000))
+    await rig.disturb_redis("be full")
+    await rig.wait(seconds(20))
+    await rig.disturb_redis("have room")
+    await rig.wait(seconds(20))
+    await rig.restore_store("application")
+    await rig.wait(seconds(3))
+    rig.expect_effects(before)
+    rig.expect_ignored(again, by="window")

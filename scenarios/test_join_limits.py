@@ -8,6 +8,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from bench.virtual import crafted
+from scenarios.telling import tell
 from scenarios.words import FIRST, UNVERIFIED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
@@ -465,3 +466,69 @@ async def test_no_session_is_lost_that_another_server_has_opened(rig):
         rig.expect(one, FIRST, first=station)
     for join in unheard:
         rig.expect(join, FIRST, first="east")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_join_that_is_kept_ends_no_other_one(rig):
+    """Another device's, a moment before; a forged frame makes the server look at this one's."""
+    rig.put_on("lns-b", "east")
+    devices = [
+        rig.provision(name, activation="otaa", lorawan="1.0.3") for name in ("other", "joining")
+    ]
+    rig.only("west")
+    before = [await device.join() for device in devices]
+    joins = [await rig.craft_join(device, dev_nonce=777) for device in devices]
+    rig.slow_store(milliseconds(100), "lns-a")
+    await tell(rig, joins[0], "west")
+    await rig.wait(milliseconds(95))
+    await tell(rig, joins[1], "west")
+    await rig.wait(milliseconds(20))
+    await rig.forge(devices[1], by="west")
+    await rig.wait(milliseconds(500))
+    rig.cut_store("lns-a")
+    device = devices[1]
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[-1]
+    frame = crafted.data(device.dev_eui, dev_addr, keys, 0, session=device.session.number + 1)
+    rig.announce(frame)
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(1))
+    for one in (*before, *joins):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(frame, UNVERIFIED, unverified="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_dev_nonce_below_one_that_is_being_used_is_used(rig):
+    """LoRaWAN 1.0.4, 6.2.4: it is a counter, whether or not the higher one has been kept yet."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("counting", activation="otaa")
+    rig.only("west")
+    before = await device.join()
+    higher, lower = [await rig.craft_join(device, dev_nonce=nonce) for nonce in (9, 8)]
+    rig.slow_store(milliseconds(100), "lns-a")
+    await tell(rig, higher, "west")
+    await rig.wait(milliseconds(20))
+    await tell(rig, lower, "west")
+    await rig.wait(seconds(8))
+    await rig.restore_store("lns-a")
+    for join in (before, higher):
+        rig.expect(join, FIRST, first="west")
+    rig.expect(lower, USED, used="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_two_joins_of_a_device_are_kept_side_by_side(rig):
+    """The second one comes while the first one is on its way to the store."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("drawing", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    before = await device.join()
+    joins = [await rig.craft_join(device, dev_nonce=nonce) for nonce in (9, 8)]
+    rig.slow_store(milliseconds(100), "lns-a")
+    for join in joins:
+        await tell(rig, join, "west")
+        await rig.wait(milliseconds(20))
+    await rig.wait(seconds(8))
+    await rig.restore_store("lns-a")
+    for join in (before, *joins):
+        rig.expect(join, FIRST, first="west")

@@ -276,3 +276,63 @@ async def test_all_sessions_of_a_device_are_found_in_a_redis_that_had_forgotten_
     old, other = unheard
     for uplink, station in ((first, "west"), (old, "west"), (other, "north"), (new, "north")):
         rig.expect(uplink, FIRST, first=station)
+
+
+@pytest.mark.fault("store", "restart")
+async def test_an_old_session_is_found_in_a_redis_that_had_forgotten_it_before_a_join(rig):
+    """The device has not heard the accept, and goes on where it was, through another server."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    unheard = await rig.craft(rig.bravo)
+    joining = await rig.craft_join(rig.bravo)
+    await rig.restart_store(empty=True)
+    await tell(rig, joining, "west")
+    await rig.wait(seconds(8))
+    await tell(rig, unheard, "north")
+    await rig.wait(seconds(3))
+    for uplink, station in ((first, "west"), (joining, "west"), (unheard, "north")):
+        rig.expect(uplink, FIRST, first=station)
+
+
+@pytest.mark.fault("store", "restart")
+@pytest.mark.parametrize(("then", "lorawan"), [("sends", "1.0.4"), ("joins", "1.0.3")])
+async def test_a_redis_that_had_forgotten_the_nonces_of_a_device_is_told_them(rig, then, lorawan):
+    """By whoever writes next of it; servers that begin again then go on where they were."""
+    _two_servers(rig)
+    device = rig.provision("joining", activation="otaa", lorawan=lorawan)
+    rig.only("west")
+    old = await device.join()
+    uplinks = [await device.send(confirmed=True)]
+    await rig.restart_store(empty=True)
+    uplinks += [await (device.join() if then == "joins" else device.send(confirmed=True))]
+    await _begin_again(rig)
+    for station in ("west", "north"):
+        await rig.replay(old, by=station, after=seconds(61))
+    uplinks += [await device.join(), await device.send(confirmed=True)]
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect(old, FIRST + JOINED_ELSEWHERE * 2, first="west", elsewhere=("west", "north"))
+
+
+@pytest.mark.fault("store", "cut")
+async def test_a_session_that_ended_while_the_store_was_away_is_over_for_good(rig):
+    """The write that ended it never arrived; the next one knows that it was there."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    unheard = await rig.craft(rig.bravo)
+    await rig.bravo.join()
+    rig.cut_store("lns-a")
+    new = await hear(rig, rig.bravo, "west")
+    await rig.restore_store("lns-a")
+    after = await hear(rig, rig.bravo, "west", confirmed=True)
+    await _begin_again(rig)
+    await tell(rig, unheard, "west")
+    await rig.wait(seconds(3))
+    rig.expect(first, FIRST, first="west")
+    rig.expect(new, UNVERIFIED, unverified="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect(unheard, OVER, over="west")

@@ -6,7 +6,8 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, FIRST
+from scenarios.telling import hear, tell
+from scenarios.words import AGAIN, EXPIRED, FIRST, REFUSED
 
 # What a frame says does not depend on the wires that it comes through.
 pytestmark = pytest.mark.requires("virtual time")
@@ -289,3 +290,31 @@ async def test_a_status_that_was_told_unasked_is_not_asked_for(rig, strategy):
         rig.expect(frame, ASKS if asked else FIRST, **{"asks" if asked else "first": "west"})
         await rig.wait(minutes(31))
     rig.expect_status(delta)
+
+
+@pytest.mark.requires("slow application")
+async def test_what_a_device_was_asked_counts_when_a_life_is_taken_back(rig):
+    """A first message that is lost begins none; how often to send it has heard before."""
+    device = rig.provision("repeating", f_cnt=500, nb_trans=3)
+    asked = await hear(rig, device, "west", adr=True, confirmed=True)
+    rig.refuse_upstream()
+    begun = await hear(rig, device, "west", f_cnt=0)
+    granted = await hear(rig, device, "west", adr=True, f_opts=bytes.fromhex("0307"))
+    after = await hear(rig, device, "west", adr=True)
+    rig.expect(asked, FIRST, first="west")
+    rig.expect(begun, REFUSED, refused="west")
+    for frame in (granted, after):
+        rig.expect(frame, FIRST, first="west")
+
+
+async def test_who_has_not_granted_is_asked_again_when_its_frame_is_forgotten(rig):
+    """Told once more after a minute it is answered like a new one, and a moment later it is not."""
+    device = rig.provision("repeating", f_cnt=10, nb_trans=3, relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", adr=True, confirmed=True)
+    rig.expect_answer(frame, f_opts_bytes=5)
+    for after_us, octets in ((seconds(61), 5), (seconds(3), 0)):
+        await rig.wait(after_us)
+        await tell(rig, frame, "west")
+        rig.expect_answer(frame, f_opts_bytes=octets)
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST + EXPIRED + AGAIN, first="west", again="west")

@@ -5,7 +5,16 @@ import pytest
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, EXPIRED, FIRST, LOST, OWNED, TOO_LATE, WITH_DOWNLINK
+from scenarios.words import (
+    AGAIN,
+    EXPIRED,
+    FIRST,
+    FORGED,
+    LOST,
+    OWNED,
+    TOO_LATE,
+    WITH_DOWNLINK,
+)
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -176,3 +185,66 @@ async def test_the_repeated_answers_of_another_server_are_its_own(rig):
     await rig.wait(seconds(1))
     due = OWNED + LOST + AGAIN * 3 + WAITED
     rig.expect(frame, due, owned="east", lost="west", again="east", waited="west")
+
+
+async def test_who_has_read_of_one_device_knows_nothing_of_another_of_its_address(rig, strategy):
+    """Two devices have one; a day later one of them is heard, and an older frame of the other."""
+    rig.put_on("lns-b", "east")
+    facts = {"dev_addr_text": "01000009", "relaxed_f_cnt": False, "strategy": strategy}
+    known, other = (rig.provision(name, f_cnt=10, **facts) for name in ("known", "other"))
+    await rig.start()
+    await rig.wait(minutes(5))
+    older = await hear(rig, other, "east")
+    newest = await hear(rig, other, "east")
+    heard = await hear(rig, known, "west", after=minutes(10))
+    await rig.wait(minutes(23 * 60 + 40))
+    later = await hear(rig, known, "west", after=minutes(20))
+    await tell(rig, older, "west")
+    await rig.wait(seconds(3))
+    for frame, station in ((newest, "east"), (heard, "west"), (later, "west")):
+        rig.expect(frame, OWNED, owned=station)
+    rig.expect(older, OWNED + EXPIRED, owned="east", again="west")
+
+
+async def test_what_a_stranger_says_makes_no_older_frame_a_new_one(rig, strategy):
+    """Its server has read of the device for a forged frame, a day after it heard it last."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    older = await hear(rig, device, "east")
+    newest = await hear(rig, device, "east", after=minutes(24 * 60 + 5))
+    forged = await rig.forge(device, by="west")
+    await rig.wait(seconds(3))
+    await tell(rig, older, "west")
+    await rig.wait(seconds(3))
+    rig.expect(newest, OWNED, owned="east")
+    rig.expect(forged, FORGED, forged="west")
+    rig.expect(older, OWNED + EXPIRED, owned="east", again="west")
+
+
+async def test_an_older_frame_of_a_session_that_opened_elsewhere_is_old(rig):
+    """Nobody has told its server of the session before; claims have forgotten its frames."""
+    rig.put_on("lns-b", "east")
+    rig.only("east")
+    joining = await rig.bravo.join()
+    older = await hear(rig, rig.bravo, "east")
+    newest = await hear(rig, rig.bravo, "east", after=minutes(24 * 60 + 5))
+    await tell(rig, older, "west")
+    await rig.wait(seconds(3))
+    rig.expect(joining, FIRST, first="east")
+    rig.expect(newest, OWNED, owned="east")
+    rig.expect(older, OWNED + EXPIRED, owned="east", again="west")
+
+
+async def test_what_another_server_has_asked_a_device_may_grant_here(rig):
+    """Its server has read of that with the counters; the device is asked no more."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("repeating", f_cnt=10, nb_trans=3, relaxed_f_cnt=False)
+    asked = await hear(rig, device, "east", adr=True, confirmed=True)
+    forged = await rig.forge(device, by="west")  # nobody fits it, so the server looks
+    await rig.wait(seconds(1))
+    granted = await hear(rig, device, "west", adr=True, f_opts=bytes.fromhex("0307"))
+    after = await hear(rig, device, "west", adr=True)
+    rig.expect(forged, FORGED, forged="west")
+    rig.expect(asked, OWNED, owned="east")
+    for frame in (granted, after):
+        rig.expect(frame, OWNED, owned="west")

@@ -9,7 +9,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, FIRST, LOST, OWNED, STRANGE, UNVERIFIED
+from scenarios.words import AGAIN, COPY, FIRST, LOST, LOST_UPSTREAM, OWNED, STRANGE, UNVERIFIED
 
 USED = Table("""
     strategy kind | used
@@ -475,3 +475,25 @@ async def test_what_a_server_was_granted_too_late_is_its_own_for_the_others(rig,
     await tell(rig, frame, "north")
     rig.expect(before, OWNED + LOST, owned="west", lost="north")
     rig.expect(frame, UNVERIFIED + LOST, unverified="west", lost="north")
+
+
+@pytest.mark.fault("store", "slow")
+@pytest.mark.requires("slow application", "virtual time")
+async def test_what_was_lost_is_taken_back_before_it_is_given_back(rig):
+    """A newer frame comes while the store is told, and is lost as well: both are new again."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    frames = [await rig.craft(device) for _ in range(2)]
+    rig.slow_store(milliseconds(60), "lns-a")
+    rig.refuse_upstream(2)
+    await tell(rig, frames[0], "west")
+    await rig.wait(milliseconds(90))
+    await tell(rig, frames[1], "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(before, OWNED, owned="west")
+    for frame in frames:
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(1))
+        rig.expect(frame, LOST_UPSTREAM + OWNED, back="west", owned="west")

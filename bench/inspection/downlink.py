@@ -183,6 +183,11 @@ class Answered:
     may_be_new: bool = False
     """Whether a server may have forgotten that it has answered it before."""
 
+    @property
+    def is_again(self) -> bool:
+        """Whether the frame was answered before."""
+        return self.session is not None and self.uplink.frame_id in self.session.answered
+
 
 @dataclass(frozen=True, slots=True)
 class Network:
@@ -429,22 +434,20 @@ def _commands(
         yield check.wrong("FOpts", "what answers the device before what asks it", octets)
     yield from _repetitions(said, answered, check)
     yield from _dwell(said, answered, network.plan, check)
+    session.answered.add(uplink.frame_id)
     for command in said:
         yield from _command(command, answered, network, check)
 
 
 def _repetitions(said: Sequence[Command], answered: Answered, check: Scrutiny) -> Iterator[Found]:
-    """Whether a device that obeys is told how often to send, until it has granted that.
-
-    With the first answer to a frame, where FOpts have room for it.
-    """
+    """Whether a device is told with a first answer how often to send, until it has granted that."""
     session, frame = answered.session, answered.uplink.frame
     assert session is not None and isinstance(frame, DataFrame)
     size = sum(len(command.octets) for command in said if command.cid in _ANSWERED)
     is_due = frame.adr and session.nb_trans != answered.device.nb_trans
-    is_due = is_due and answered.uplink.frame_id not in session.answered and size + 5 <= _F_OPTS_MAX
+    is_due = is_due and (not answered.is_again or answered.may_be_new) and size + 5 <= _F_OPTS_MAX
     asked = [link_adr(command).nb_trans for command in said if command.cid is Cid.LINK_ADR]
-    if session.nb_trans is not None and not answered.may_be_new:
+    if session.nb_trans is not None and not (is_due and answered.is_again):
         yield from check.same("LinkADRReq", int(is_due), len(asked))
     session.nb_trans_asked = asked[-1] if asked else session.nb_trans_asked
 
@@ -452,18 +455,14 @@ def _repetitions(said: Sequence[Command], answered: Answered, check: Scrutiny) -
 def _dwell(
     said: Sequence[Command], answered: Answered, plan: ChannelPlan, check: Scrutiny
 ) -> Iterator[Found]:
-    """Whether a device is told how long a frame may be, until it has said that it knows.
-
-    With the first answer to a frame, where FOpts have room for it.
-    """
-    session, frame_id = answered.session, answered.uplink.frame_id
+    """Whether it is told so how long a frame may be, until it has said that it knows."""
+    session = answered.session
     assert session is not None
     size = sum(len(command.octets) for command in said if command.cid is not Cid.TX_PARAM_SETUP)
     is_due = plan.tx_params is not None and not session.has_set_dwell
-    is_due = is_due and frame_id not in session.answered and size + 2 <= _F_OPTS_MAX
+    is_due = is_due and (not answered.is_again or answered.may_be_new) and size + 2 <= _F_OPTS_MAX
     times = sum(command.cid is Cid.TX_PARAM_SETUP for command in said)
-    session.answered.add(frame_id)
-    if session.has_set_dwell is not None and not answered.may_be_new:
+    if session.has_set_dwell is not None and not (is_due and answered.is_again):
         yield from check.same("TxParamSetupReq", int(is_due), times)
 
 

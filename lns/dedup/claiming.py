@@ -240,6 +240,9 @@ class SessionRefresh:
     Frames of one DevAddr wait for the same answer. Remembers at most `ASKED_MAX` frames for
     `AGAIN_US`, and asks for `UNDER_WAY_MAX` of one station at a time: what it tells beyond that is
     judged by what is known here, and no other station has less of the store for it.
+
+    Of each device it remembers when `judge` was last right to let claims speak; that a stranger
+    made it read of one is none of that.
     """
 
     def __init__(
@@ -252,7 +255,7 @@ class SessionRefresh:
         self._under_way: dict[DevAddr, asyncio.Event] = {}
         self._asked_by: Counter[Eui] = Counter()
         self._began_us: int | None = None
-        self._learnt_us: FIFOCache[DevAddr, int] = FIFOCache(FRESH_MAX)
+        self._learnt_us: FIFOCache[Eui, int] = FIFOCache(FRESH_MAX)
 
     def begin(self) -> None:
         """Everything that the store knows has just been read; only the first call counts."""
@@ -271,7 +274,8 @@ class SessionRefresh:
     async def ask(self, frame: Data, match: Match | Reason, station: Eui) -> bool:
         """Learn what the store knows of a DevAddr; False when nothing was asked or answered.
 
-        Whoever is proven to be a device is not made to wait for strangers.
+        Whoever is proven to be a device is not made to wait for strangers. A frame that
+        fits a session only then is to be judged (`judge`).
         """
         if isinstance(match, Match):
             return await self._learn_of_proven(match, frame)
@@ -286,7 +290,6 @@ class SessionRefresh:
         done = self._under_way[frame.dev_addr] = asyncio.Event()
         try:
             await in_time("the store", ASK_US, self._learn(frame.dev_addr))
-            self._note_learnt(frame.dev_addr)
             return True
         except StoreUnavailable:
             self._asked.pop(frame.frame_id, None)  # it may be told again when the store is back
@@ -302,20 +305,33 @@ class SessionRefresh:
         await in_time("the store", ASK_US, self._shared.refresh(dev_eui))
         self._registry.catch_up(dev_eui)
 
+    def judge(self, match: Match, frame: Data) -> None:
+        """A frame fits a session that was asked for, and the store has just told all of its device.
+
+        The newest frame of all may be this one, told by another server a moment ago. Who has not
+        looked for a day refuses an older one as a server does that heard all of it itself (ADR 007:
+        a late copy of an older frame): claims have forgotten the day before, and could not tell a
+        copy from a replay.
+        """
+        if self._is_out_of_date(match):
+            self._judge(match, frame)
+
     async def _learn_of_proven(self, match: Match, frame: Data) -> bool:
-        is_old, session = self._is_out_of_date(match), match.session
+        is_old = self._is_out_of_date(match)
         try:
             await self.learn_of(match.device.dev_eui)
         except StoreUnavailable:
             return False
-        # The newest frame of all may be this one, told by another server a moment ago. An older one
-        # is refused as by a server that heard all of it itself (ADR 007: a late copy of an older
-        # frame): claims have forgotten the day before, and could not tell a copy from a replay.
-        is_newest = (session.f_cnt_up, session.mic) == (match.f_cnt, mic_of(frame))
-        if is_old and not is_newest and session.standing(match.f_cnt) is not Standing.NEWER:
-            session.hear_all()
-        self._note_learnt(session.dev_addr)
+        if is_old:
+            self._judge(match, frame)
         return True
+
+    def _judge(self, match: Match, frame: Data) -> None:
+        session = match.session
+        is_newest = (session.f_cnt_up, session.mic) == (match.f_cnt, mic_of(frame))
+        if not is_newest and session.standing(match.f_cnt) is not Standing.NEWER:
+            session.hear_all()
+        self._learnt_us[match.device.dev_eui] = self._now_us()
 
     async def _learn(self, dev_addr: DevAddr) -> None:
         here = self._registry.devices_with(dev_addr)
@@ -326,8 +342,5 @@ class SessionRefresh:
                 self._registry.catch_up(dev_eui)
 
     def _is_out_of_date(self, match: Match) -> bool:
-        learnt_us = self._learnt_us.get(match.session.dev_addr, self._began_us or 0)
+        learnt_us = self._learnt_us.get(match.device.dev_eui, self._began_us or 0)
         return self._now_us() - learnt_us >= FRESH_US
-
-    def _note_learnt(self, dev_addr: DevAddr) -> None:
-        self._learnt_us[dev_addr] = self._now_us()

@@ -196,6 +196,7 @@ class RedisStore:
         self._wire = RedisWire(server, patience_us=patience_us)
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+        self._joining: defaultdict[Eui, set[int]] = defaultdict(set)  # with these DevNonces
         self._join_nonces: dict[Eui, int] = {}
         # What this server knows of, which is what it read and wrote: the sessions of others that
         # a write came upon are none of it until they were handed out.
@@ -240,7 +241,7 @@ class RedisStore:
         await self._let_go(dev_eui, kept)
         self._sessions[dev_eui], self._texts[dev_eui] = kept, there or written
         if was_empty:
-            await self._name(dev_eui, kept)
+            await self._wire.do_together(*self._told_anew(dev_eui, kept))
 
     async def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         """Let a device begin with these, whatever any server knew of it; StoreUnavailable."""
@@ -277,24 +278,31 @@ class RedisStore:
         used = self._dev_nonces[dev_eui]
         if dev_nonce in used:
             return False
-        used.add(dev_nonce)
         kept = tuple(session.snapshot() for session in sessions)
+        # Whoever asks for the DevAddr finds the device before that can use it.
+        named: list[Command] = [("SADD", devices_with(s.dev_addr), dev_eui) for s in kept[:1]]
+        if not self._texts.get(dev_eui):
+            named = self._told_anew(dev_eui, kept)
+        used.add(dev_nonce)
+        self._joining[dev_eui].add(dev_nonce)
         keys = dev_nonces_of(dev_eui), sessions_of(dev_eui), f_cnt_down_of(dev_eui)
         known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
+        on_its_way = self._known[dev_eui] = _written_over(known, kept, written)
         try:
-            # Whoever asks for the DevAddr finds the device before that can use it.
-            named = [("SADD", devices_with(s.dev_addr), dev_eui) for s in kept[:1]]
             join: Command = ("EVAL", _JOIN, len(keys), *keys, dev_nonce, self._lns, known, written)
             *_, there = await self._wire.do_together(*named, join)
         except BaseException:
             # What was not kept was not used: the device may send the same join again.
             used.discard(dev_nonce)
             raise
+        finally:
+            self._joining[dev_eui].discard(dev_nonce)
         if there:
             kept = self._sessions_in(dev_eui, there)
             await self._let_go(dev_eui, kept)
             self._sessions[dev_eui], self._texts[dev_eui] = kept, there
-            self._known[dev_eui] = written
+            if self._known[dev_eui] is on_its_way:
+                self._known[dev_eui] = written
         return bool(there)
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
@@ -307,10 +315,15 @@ class RedisStore:
         self._note_join_nonce(dev_eui, taken)
         return taken
 
-    async def _name(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        names = [("SADD", devices_with(session.dev_addr), dev_eui) for session in sessions]
-        if names:
-            await self._wire.do_together(*names)
+    def _told_anew(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> list[Command]:
+        """What tells a Redis that has nothing of a device its DevAddrs, and the nonces of joins."""
+        told: list[Command] = [("SADD", devices_with(s.dev_addr), dev_eui) for s in sessions]
+        key = dev_nonces_of(dev_eui)
+        used = sorted(self.dev_nonces(dev_eui) - self._joining[dev_eui])
+        told += (("HSETNX", key, dev_nonce, self._lns) for dev_nonce in used)
+        if dev_eui in self._join_nonces:
+            told.append(("SETNX", join_nonce_of(dev_eui), self._join_nonces[dev_eui]))
+        return told
 
     async def _let_go(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
         stay = {session.dev_addr for session in sessions}

@@ -130,10 +130,11 @@ class Fate(Struct):
 
     `lost`: nobody has it; `refused`: its counter is none that this server takes; `is_over`: its
     session has ended. `spent` are the repeated answers of its life: what waits for it is judged by
-    them.
+    them. `lived` is which frame it is, however long its way takes.
     """
 
     spent: Spent
+    lived: Lived | None = None
     lost: bool = False
     refused: bool = False
     is_over: bool = False
@@ -242,7 +243,7 @@ class Uplinks:
         if refused is _INVALID:
             return self._became(facts, facts.withheld)
         if fate is not None:
-            fate.spent = session.resubmissions
+            fate.spent, fate.lived = session.resubmissions, facts.named
         if before is not None:
             session.under_way[facts.key.mic] = before
         try:
@@ -267,9 +268,12 @@ class Uplinks:
         seen = isinstance(match, Match) and _key(match, frame) in self._sightings
         if not refresh.may_help(match, seen=seen):
             return match
-        if await refresh.ask(frame, match, reception.station):
-            return self._registry.match(frame)
-        return match
+        if not await refresh.ask(frame, match, reception.station):
+            return match
+        found = self._registry.match(frame)
+        if isinstance(match, Reason) and isinstance(found, Match):
+            refresh.judge(found, frame)
+        return found
 
     def _find_out(
         self,
@@ -301,7 +305,8 @@ class Uplinks:
         may_look = shared and status is NON_DUPLICATE and not match.is_first_message
         looks = may_look and (standing is Standing.TOO_FAR or is_begun or is_nameless)
         asked = mac_layer.requests(frame, session, f_cnt)
-        lived = None if status is NON_DUPLICATE else self._sightings.lived(key)
+        known = (waited.lived if waited else None) or self._sightings.lived(key)
+        lived = None if status is NON_DUPLICATE else known
         return Facts(
             reception, frame, match, key, asked, status, disposition, looks, lived, spent, shared
         )

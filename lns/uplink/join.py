@@ -116,8 +116,8 @@ class Joins:
         JoinNonce, DevNonce and session are durable before the accept leaves, or StoreUnavailable.
         """
         join_nonce = await self._registry.next_join_nonce(device)
-        if join_nonce > JOIN_NONCE_MAX:
-            return None
+        if join_nonce > JOIN_NONCE_MAX or self._refusal(device, request) is not None:
+            return None  # a higher DevNonce may have come meanwhile
         listening, more_hz = device.listening, device.more_channels_hz
         fields = JoinAcceptFields(
             join_nonce=join_nonce,

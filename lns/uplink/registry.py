@@ -6,6 +6,7 @@ the same one.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -149,6 +150,7 @@ class Registry:
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
         self._by_dev_addr: dict[DevAddr, list[tuple[EndDevice, Session]]] = {}
         self._joining: list[Session] = []
+        self._nonces_under_way: defaultdict[Eui, list[int]] = defaultdict(list)
         self._last_heard: dict[Eui, Eui] = {}
         silence = "devices are not answered until it is back"
         self._patience = Patience("the store", KEEP_US, silence, log)
@@ -203,8 +205,8 @@ class Registry:
         self._set_sessions(device, tuple(sessions))
 
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
-        """Every DevNonce that was ever accepted of a device."""
-        return self._store.dev_nonces(dev_eui)
+        """Every DevNonce that was ever accepted of a device, or is about to be."""
+        return self._store.dev_nonces(dev_eui).union(self._nonces_under_way[dev_eui])
 
     def match(self, frame: Data, body: bytes | None = None) -> Match | Reason:
         """The sender of a data frame; `UnknownDevice` or `MicMismatch` where there is none.
@@ -236,6 +238,7 @@ class Registry:
         joined = (session, *_bounded(before))
         self._set_sessions(device, joined)
         self._joining.append(session)
+        self._nonces_under_way[device.dev_eui].append(dev_nonce)
         kept = False
         try:
             kept = await self._patience.wait_for(
@@ -243,6 +246,7 @@ class Registry:
             )
         finally:
             self._joining = [other for other in self._joining if other is not session]
+            self._nonces_under_way[device.dev_eui].remove(dev_nonce)
             if not kept:
                 now = self._sessions[device.dev_eui]
                 others = tuple(other for other in now if other is not session)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from bench.inspection.redis_use import Key, Words, is_confirmation, pairs, run_by
+from bench.inspection.redis_use import DAY_MS, Key, Words, is_confirmation, pairs, run_by
 from bench.rig.in_memory.inbox_twin import RedisInboxTwin, same
 from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2, Seen, State
 from lns.dedup.session import Counter, Lived, Session, Standing, begun_again, gone_on, standing
@@ -91,7 +91,9 @@ class MemoryTwin:
         keys, values = run_by(words)
         if (known := self._acts.get((*values[:1], *keys))) is not None:
             bid, act = known
+            self._now_us += 1
             self._said[values[0], *keys].append(at_once(act(self._claims)))
+            self._look_how_long(keys[0], self._claims.is_renewed(bid))
             written = self._claims.written(bid)
             for (asked_so, kept), seen in zip(written.items(), self._ask([*written]), strict=True):
                 self._compare(b" ".join(asked_so[1:]), kept, seen)
@@ -99,8 +101,12 @@ class MemoryTwin:
             case b"join_nonce", b"EVAL" | b"EVALSHA":
                 asked = self._store.next_join_nonce(Eui(keys[0].decode()), int(values[0]))
                 self._compare(keys[0], at_once(asked), int(reply))
+            case b"join_nonce", b"SETNX" if reply:
+                at_once(self._store.next_join_nonce(_dev_eui(words[1]), int(words[2])))
             case b"dev_nonces", b"EVAL" | b"EVALSHA":
                 self._joins(lns, keys, values, reply)
+            case b"dev_nonces", b"HSETNX":
+                self.dev_nonces[_dev_eui(words[1])].setdefault(int(words[2]), words[3].decode())
             case b"sessions", b"EVAL" | b"EVALSHA":
                 self._keeps(lns, keys[0], values[0], values[1], reply or values[1])
                 self._knows[lns, keys[0]] = {values[1]}
@@ -117,6 +123,15 @@ class MemoryTwin:
                 for order in keys[4:7]:
                     due = len(inbox.tables[order.split(b":")[-2]])
                     self._compare(order, due, *self._ask([(b"ZCARD", order)]))
+
+    def _look_how_long(self, claim: bytes, is_renewed: bool | None) -> None:
+        """What is granted or given back is remembered for a day from then on, what is not is not.
+
+        Then some of the day is taken away, so that the next time shows.
+        """
+        left_ms, _ = self._ask([(b"PTTL", claim), (b"PEXPIRE", claim, b"%d" % (DAY_MS * 3 // 4))])
+        if is_renewed is not None:
+            self._compare(claim + b", a day from now", is_renewed, left_ms > DAY_MS * 7 // 8)
 
     def look_at_the_end(self, keys: Iterable[Key]) -> None:
         """What each inbox holds."""
@@ -180,6 +195,14 @@ class MemoryTwin:
 
 class _TwinState(MemoryClaims):
     """Claims in memory, and how they would stand in a Redis (`lns.store.redis_claims`)."""
+
+    def is_renewed(self, bid: Bid) -> bool | None:
+        """Whether its session is remembered from this moment on; None: it is over."""
+        session = bid.dev_eui, bid.dev_addr
+        if session in self._over:
+            return None
+        _, since_us = self._states.get(session, (None, -1))
+        return since_us == self._now_us()
 
     def written(self, bid: Bid) -> dict[tuple[bytes, ...], object]:
         """What is due where a Redis is asked so about a bid: its session, frame and elders."""

@@ -13,7 +13,7 @@ from lns.dedup.claim import Bid, Claim, Level2
 from lns.dedup.claiming import UNDER_WAY_MAX, Claiming, SessionRefresh
 from lns.dedup.session import Session, Standing
 from lns.events import Claimed
-from lns.lorawan.frame import MAX_GAP, Data, MType
+from lns.lorawan.frame import MAX_GAP, Data, MType, mic_of
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.station.protocol import Reception
 from lns.store.memory import MemoryClaims, MemoryStore
@@ -201,6 +201,42 @@ def test_what_was_read_a_day_ago_is_out_of_date() -> None:
     assert refresh.may_help(near, seen=False)
     assert asyncio.run(refresh.ask(told(1), near, WEST))
     assert not refresh.may_help(near, seen=False)
+
+
+def test_what_a_stranger_made_it_read_is_out_of_date_as_before() -> None:
+    clock = Clock()
+    refresh, match = refreshing(ReadStore(session(10)), clock)
+    near = Match(match.device, match.session, 11)
+    clock.now_us += minutes(24 * 60)
+    assert asyncio.run(refresh.ask(told(1), Reason.MIC_MISMATCH, WEST))
+    assert refresh.may_help(near, seen=False)
+
+
+def test_one_device_that_was_read_is_not_all_of_its_address() -> None:
+    clock = Clock()
+    refresh, match = refreshing(ReadStore(session(10)), clock)
+    near = Match(match.device, match.session, 11)
+    other = Match(replace(match.device, dev_eui=Eui("70B3D57ED0000002")), match.session, 11)
+    clock.now_us += minutes(24 * 60)
+    refresh.judge(near, told(1))
+    assert not refresh.may_help(near, seen=False)
+    assert refresh.may_help(other, seen=False)
+
+
+@pytest.mark.parametrize(
+    ("f_cnt", "mic", "heard"), [(9, 1, 10), (10, 2, 10), (10, 1, None), (11, 1, None)]
+)
+def test_whoever_is_told_an_older_frame_after_a_day_has_heard_all(
+    f_cnt: int, mic: int, heard: int | None
+) -> None:
+    clock = Clock()
+    known = session(10)
+    known.mic, known.owner = mic_of(told(1)), "lns-b"
+    refresh, match = refreshing(ReadStore(known), clock)
+    match.session.heard = None
+    clock.now_us += minutes(24 * 60)
+    refresh.judge(Match(match.device, match.session, f_cnt), told(mic))
+    assert match.session.heard == heard
 
 
 def test_a_device_that_no_store_has_kept_is_read_again_as_well() -> None:
