@@ -25,6 +25,7 @@ from bench.capture.reading import (
     Event,
     Timetable,
     capture_files,
+    content,
     contents_of,
     lines,
     of_kinds,
@@ -237,10 +238,10 @@ class _Audit:
 
     def _read_manifest(self) -> dict[str, Any]:
         try:
-            found = json.loads((self._folder / MANIFEST).read_bytes())
+            found = json.loads(content(self._folder / MANIFEST))
         except FileNotFoundError:
             return {}
-        except (ValueError, RecursionError):
+        except (OSError, ValueError, RecursionError):
             found = None
         if isinstance(found, dict):
             return found

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bench.capture.reading import Event, of_kinds
+from bench.capture.reading import Event, content, of_kinds
 
 PASS_ON_REPEAT = "PASS on repeat"
 
@@ -333,7 +333,7 @@ def record_of(folder: Path, said: bytes | None = None) -> Recorded | None:
     if not manifest:
         return None
     try:
-        score = _decode((folder / "score.json").read_bytes() if said is None else said)
+        score = _decode(content(folder / "score.json") if said is None else said)
     except FileNotFoundError:
         return _recorded(folder, manifest, None, _ending(manifest))
     except (msgspec.MsgspecError, OSError, RecursionError) as error:
@@ -344,7 +344,7 @@ def record_of(folder: Path, said: bytes | None = None) -> Recorded | None:
 def manifest_of(folder: Path) -> dict[str, Any]:
     """The manifest of a run, {} if it is missing or torn."""
     try:
-        found = msgspec.json.decode((folder / "manifest.json").read_bytes())
+        found = msgspec.json.decode(content(folder / "manifest.json"))
     except (OSError, msgspec.MsgspecError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

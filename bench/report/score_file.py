@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from bench.capture import reading
-from bench.capture.reading import Event, Timetable, capture_files
+from bench.capture.reading import Event, Timetable, capture_files, content
 from bench.capture.wholeness import wholeness
 from bench.night.record import INCONCLUSIVE_SHARE_MAX, manifest_of, share_max_of, word
 from bench.report.excerpts import Window, decode, read_events, shown
@@ -278,7 +278,7 @@ def read_score(run_folder: Path) -> Score:
     if not run_folder.is_dir():
         raise ReportError(f"{run_folder}: no such run folder. `ls {run_folder.parent}` lists runs.")
     try:
-        found = json.loads(decode(path.read_bytes()))
+        found = json.loads(decode(content(path)))
         schema = found.get("schema") if isinstance(found, dict) else None
         if schema != SCHEMA:
             raise ReportError(

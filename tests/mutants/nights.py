@@ -211,4 +211,25 @@ MUTANTS = (
         "FROM published WHERE false)",
         LEDGER,
     ),
+    Mutant(
+        "a pipe in a run folder is waited for",
+        "bench/capture/reading.py",
+        "if path.exists() and not path.is_file():",
+        "if False:",
+        "tests/bench/capture/test_reading.py",
+    ),
+    Mutant(
+        "a compressed capture that is cut short can be read",
+        "bench/capture/reading.py",
+        "            while path.suffix == COMPRESSED and file.read(_BLOCK_BYTES):\n",
+        "            while False:\n",
+        "tests/bench/capture/test_reading.py",
+    ),
+    Mutant(
+        "a capture that cannot be read ends the score of all runs",
+        "bench/score/job.py",
+        " if is_readable(file)]",
+        "]",
+        "tests/bench/score/test_honesty.py",
+    ),
 )
