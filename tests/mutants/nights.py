@@ -232,4 +232,25 @@ MUTANTS = (
         "]",
         "tests/bench/score/test_honesty.py",
     ),
+    Mutant(
+        "what is wrong with the bench is the FAIL of a server",
+        "bench/cli/program.py",
+        "        return ExitCode.BENCH_ERROR  # the interpreter's",
+        "        return ExitCode.FAILED  # the interpreter's",
+        "tests/bench/cli/test_program.py",
+    ),
+    Mutant(
+        "a full disk is a mistake of whoever typed the command",
+        "bench/cli/program.py",
+        "ExitCode.BENCH_ERROR if is_full else ExitCode.USAGE",
+        "ExitCode.USAGE",
+        "tests/bench/cli/test_program.py",
+    ),
+    Mutant(
+        "a full disk has no name",
+        "lns/capture.py",
+        "            error.filename = str(stream.path)\n",
+        "",
+        "tests/bench/cli/test_program.py",
+    ),
 )

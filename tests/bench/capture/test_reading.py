@@ -26,8 +26,8 @@ WHOLE = line("air", 0, 5)
 
 
 def write(folder: Path, **files: str | bytes) -> Path:
-    for name, content in files.items():
-        data = content.encode() if isinstance(content, str) else content
+    for name, text in files.items():
+        data = text.encode() if isinstance(text, str) else text
         (folder / f"{name}.jsonl").write_bytes(data)
     return folder
 
