@@ -251,6 +251,13 @@ MUTANTS = (
         "lns/capture.py",
         "            error.filename = str(stream.path)\n",
         "",
+        "tests/lns/test_capture.py",
+    ),
+    Mutant(
+        "a disk that is full at the end of a run has no name",
+        "lns/capture.py",
+        "error.filename or str(path)",
+        "error.filename",
         "tests/bench/cli/test_program.py",
     ),
 )
