@@ -221,4 +221,11 @@ MUTANTS = (
         '        except ZeroDivisionError as error:\n            raise ValueError(f"{file} cannot',
         PREPARED,
     ),
+    Mutant(
+        "a server that cannot say where it listens does not",
+        "lns/__main__.py",
+        "    except OSError as error:  # whoever",
+        "    except ZeroDivisionError as error:  # whoever",
+        "tests/lns/test_main.py",
+    ),
 )
