@@ -21,7 +21,8 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if error.errno is not None:  # or all that it says is a sentence of its own
+            error.filename = error.filename or str(path)
         raise
 
 

@@ -256,8 +256,29 @@ MUTANTS = (
     Mutant(
         "a disk that is full at the end of a run has no name",
         "lns/capture.py",
-        "error.filename or str(path)",
-        "error.filename",
+        "error.filename = error.filename or str(path)",
+        "pass",
         "tests/bench/cli/test_program.py",
+    ),
+    Mutant(
+        "a sentence of an error is lost with the name of its file",
+        "lns/capture.py",
+        "if error.errno is not None:",
+        "if True:",
+        "tests/bench/capture/test_wholeness.py",
+    ),
+    Mutant(
+        "books that nobody can read vouch for their case",
+        "bench/capture/wholeness.py",
+        'elif not _are_books(self._ends[case].get("books", [])):',
+        "elif False:",
+        "tests/bench/capture/test_wholeness.py",
+    ),
+    Mutant(
+        "a damaged capture has no report",
+        "bench/report/excerpts.py",
+        "    with suppress(OSError):",
+        "    with suppress(ZeroDivisionError):",
+        "tests/bench/report/test_excerpts.py",
     ),
 )
