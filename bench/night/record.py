@@ -249,6 +249,9 @@ class Part(msgspec.Struct, frozen=True):
     snr_p50: float | None = None
 
 
+SCORE_SCHEMA = 1
+
+
 class _Score(msgspec.Struct):
     verdicts: list[_Verdict]
     findings: list[_Finding] = []
@@ -256,6 +259,7 @@ class _Score(msgspec.Struct):
     margins: list[_Margins] = []
     lab: list[Part] = []
     wholeness: _Books = msgspec.field(default_factory=_Books)
+    schema: int = SCORE_SCHEMA
 
 
 _decode = msgspec.json.Decoder(_Score).decode
@@ -336,8 +340,11 @@ def record_of(folder: Path, said: bytes | None = None) -> Recorded | None:
         score = _decode(content(folder / "score.json") if said is None else said)
     except FileNotFoundError:
         return _recorded(folder, manifest, None, _ending(manifest))
-    except (msgspec.MsgspecError, OSError, RecursionError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         return _recorded(folder, manifest, None, f"its score cannot be read: {error}")
+    if score.schema != SCORE_SCHEMA:
+        trouble = f"its score has schema {score.schema}, and this version reads {SCORE_SCHEMA}"
+        return _recorded(folder, manifest, None, trouble)
     return _recorded(folder, manifest, score, score.wholeness.sentence)
 
 
@@ -345,7 +352,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
     """The manifest of a run, {} if it is missing or torn."""
     try:
         found = msgspec.json.decode(content(folder / "manifest.json"))
-    except (OSError, msgspec.MsgspecError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

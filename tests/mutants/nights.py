@@ -281,4 +281,25 @@ MUTANTS = (
         "    with suppress(ZeroDivisionError):",
         "tests/bench/report/test_excerpts.py",
     ),
+    Mutant(
+        "a score of another schema is as good",
+        "bench/night/record.py",
+        "if score.schema != SCORE_SCHEMA:",
+        "if False:",
+        "tests/bench/night/test_record.py",
+    ),
+    Mutant(
+        "a run without a manifest vanishes from the nights",
+        "bench/night/memory.py",
+        "            memory.lost.append(run)\n",
+        "            continue\n",
+        "tests/bench/cli/test_nights.py",
+    ),
+    Mutant(
+        "what was known is lost on a full disk",
+        "bench/night/morning.py",
+        "    replace(path.resolve(), (before",
+        "    path.write_bytes((before",
+        "tests/bench/cli/test_nights.py",
+    ),
 )

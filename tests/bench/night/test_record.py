@@ -112,3 +112,12 @@ def test_neither_a_score_nor_a_manifest_that_is_a_pipe_is_waited_for(tmp_path: P
     assert [hole.text for hole in wholeness(run).holes] == [
         "manifest.json cannot be read: nobody knows the plan"
     ]
+
+
+def test_a_score_of_another_schema_proves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"rig": "simulated", "seed": 7}')
+    (tmp_path / "score.json").write_text('{"schema": 2, "verdicts": []}')
+    recorded = record_of(tmp_path)
+    assert recorded is not None
+    assert recorded.trouble == "its score has schema 2, and this version reads 1"
+    assert not recorded.scored
