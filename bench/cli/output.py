@@ -54,15 +54,21 @@ _RAW = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udff
 def print_json(document: Any) -> None:
     """One JSON document on stdout; paths become text."""
     text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    if printable(text) != text:  # there is a spelling of JSON for what the encoding does not have
+        text = json.dumps(document, indent=2, default=str)
     # JSON leaves some of what a terminal obeys as it is.
+    text = _RAW.sub(lambda found: json.dumps(found[0])[1:-1], text)
     with naming(STDOUT):
-        sys.stdout.write(_RAW.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n")
+        sys.stdout.write(text + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines of text on stdout, without what moves a cursor in the names of files."""
+    """Lines of text on stdout, without what moves a cursor in the names of files.
+
+    What its encoding has no sign for is spelled with those that it has.
+    """
     with naming(STDOUT):
-        sys.stdout.writelines(f"{without_controls(line)}\n" for line in lines)
+        sys.stdout.writelines(f"{printable(without_controls(line))}\n" for line in lines)
 
 
 def answer(

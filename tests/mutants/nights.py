@@ -302,4 +302,11 @@ MUTANTS = (
         "    path.write_bytes((before",
         "tests/bench/cli/test_nights.py",
     ),
+    Mutant(
+        "a sign that the encoding does not have ends a command",
+        "bench/cli/output.py",
+        'f"{printable(without_controls(line))}\\n"',
+        'f"{without_controls(line)}\\n"',
+        "tests/bench/cli/test_output.py",
+    ),
 )
