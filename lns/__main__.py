@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import gc
 import logging
+import os
 import sys
 from pathlib import Path
 from time import gmtime
@@ -13,6 +14,8 @@ from lns.complaints import SafeFormatter, without_controls
 from lns.config import ConfigError, load
 from lns.running import run
 from lns.startup import Startup, prepare
+
+log = logging.getLogger(__name__)
 
 WRONG = 4
 
@@ -58,11 +61,19 @@ def main(argv: list[str] | None = None) -> int:
         # Nearly all that a frame leaves behind goes without it: it looks a tenth as often.
         gc.set_threshold(7_000)
         with read_from(monotonic_us):
-            asyncio.run(run(startup, lambda uri: print(f"listening {uri}", flush=True)))
+            asyncio.run(run(startup, _tell_where))
     except ConfigError as error:
         print(without_controls(str(error)), file=sys.stderr)
         return WRONG
     return 0
+
+
+def _tell_where(uri: str) -> None:
+    try:
+        print(f"listening {uri}", flush=True)
+    except OSError as error:  # whoever was to read it has gone, or has no room: stations connect
+        log.info("listening %s (nobody can be told: %s)", uri, error.strerror)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def summary(startup: Startup) -> str:

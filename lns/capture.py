@@ -1,8 +1,8 @@
 """The log that is the truth: one JSON Lines file per source."""
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,6 +13,17 @@ SCHEMA = 1
 
 _TAIL_BYTES = 1 << 16
 _encode = msgspec.json.Encoder().encode
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An OSError of this block names the file, which that of a full disk does not by itself."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # or all that it says is a sentence of its own
+            error.filename = error.filename or str(path)
+        raise
 
 
 class _Numbered(Struct):
@@ -97,14 +108,17 @@ class Capture:
     def flush(self) -> None:
         """Hand every line over to the operating system; OSError where it does not take them."""
         for stream in self._streams.values():
-            stream.file.flush()
+            with naming(stream.path):
+                stream.file.flush()
 
     def close(self) -> None:
-        """Close every file; the capture cannot be written any more."""
-        for stream in self._streams.values():
-            stream.file.close()
-        self._streams.clear()
+        """Close every file, one that fails too; the capture cannot be written any more."""
+        streams, self._streams = self._streams, {}
         self._closed = True
+        with ExitStack() as files:
+            for stream in streams.values():
+                files.enter_context(naming(stream.path))
+                files.enter_context(stream.file)
 
     def _stream(self, source: str, kind: str) -> _Stream:
         stream = self._streams.get(source) or self._open(source, kind)
@@ -126,7 +140,8 @@ class Capture:
             written = stream.file.write(line)
             while written < len(line):  # the disk had room for a part of it
                 written += stream.file.write(line[written:])
-        except OSError:
+        except OSError as error:
+            error.filename = str(stream.path)
             with suppress(OSError):
                 stream.file.truncate(stream.size)
             raise

@@ -46,10 +46,18 @@ def _stations(value: object) -> object:
     return [eui_written(station) for station in value] if isinstance(value, list) else value
 
 
+def _file_name(path: str) -> str:
+    if "\0" in path:
+        raise ValueError("the name of a file has no NUL in it")
+    return path
+
+
 # JoinNonce has 24 bits, DevNonce 16: there is one left for every join that can still come.
 JOIN_NONCE_MIN_MAX = 0xFF0000
 
 StationsAllowed = Annotated[Literal["any"] | list[Eui], BeforeValidator(_stations)]
+FileName = Annotated[str, AfterValidator(_file_name)]
+"""The path of a file or folder, relative to the file that names it."""
 Address = Annotated[str, AfterValidator(address)]
 PublicUri = Annotated[str, AfterValidator(public_uri)]
 
@@ -162,7 +170,7 @@ class LnsSection(Section):
     """Channels, data rates and windows."""
     net_id: Annotated[str, Field(pattern=r"^[0-9A-Fa-f]{6}$")] = "000013"
     """The NetID in join accepts, 6 hex digits; new DevAddrs are of it."""
-    devices: str = "devices.toml"
+    devices: FileName = "devices.toml"
     """The file of the devices."""
     listen: Address = "127.0.0.1:6090"
     """Host and port where stations connect."""
@@ -178,15 +186,15 @@ class TlsSection(Section):
     A station shows a certificate or a token, so there is `client_ca`, or `tokens`, or neither.
     """
 
-    cert: str
+    cert: FileName
     """The certificate of the server, PEM."""
-    key: str
+    key: FileName
     """Its private key, PEM."""
-    client_ca: str | None = None
+    client_ca: FileName | None = None
     """Stations show a certificate of this authority whose common name is their EUI."""
     any_station: bool = False
     """Every certificate of `client_ca` is good for every station, whatever its name."""
-    tokens: str | None = None
+    tokens: FileName | None = None
     """The file with the `Authorization` header that each station sends."""
 
 
@@ -195,7 +203,7 @@ class CupsSection(Section):
 
     listen: Address
     """Host and port of CUPS."""
-    credentials: str
+    credentials: FileName
     """The folder with a folder for each station EUI."""
 
 
@@ -228,9 +236,9 @@ class UpstreamSection(Section):
 
     url: str = "memory://"
     """`memory://`: nowhere; `mqtt[s]://[user:password@]host[:port]`: MQTT v5, QoS 1."""
-    outbox: str | None = None
+    outbox: FileName | None = None
     """The file of what the broker has not acknowledged; `var/<lns id>.outbox` if absent."""
-    ca: str | None = None
+    ca: FileName | None = None
     """Certificates that may vouch for an `mqtts://` broker, in place of those of the system."""
     messages_max: Annotated[int, Field(ge=1)] | None = None
     """How many messages the outbox holds; 100 000 if absent."""
@@ -254,7 +262,7 @@ def _capture_path(path: str) -> str:
 class CaptureSection(Section):
     """`[capture]`: where the events go; absent means nowhere."""
 
-    path: Annotated[str, AfterValidator(_capture_path)]
+    path: Annotated[FileName, AfterValidator(_capture_path)]
     """The file, `….jsonl`; it goes on where the file ends."""
     run_id: str | None = None
     """The `run_id` of every line; the LNS id if absent."""
@@ -295,8 +303,12 @@ def load(path: Path) -> Config:
     """Read `lns.toml` and the devices it names; ConfigError with every mistake found."""
     settings, text = read_model(path, LnsFile)
     devices = path.parent / settings.lns.devices
-    if not devices.is_file():
-        raise mistake(path, text, ["lns", "devices"], f"there is no file {devices}")
+    try:
+        if not devices.is_file():
+            raise mistake(path, text, ["lns", "devices"], f"there is no file {devices}")
+    except OSError as error:
+        said = f"{devices} cannot be read: {error.strerror}"
+        raise mistake(path, text, ["lns", "devices"], said) from error
     return Config(path, settings, load_devices(devices, region(settings.lns.region)))
 
 

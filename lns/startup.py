@@ -11,7 +11,13 @@ import shlex
 import ssl
 import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -157,7 +163,7 @@ def _mqtt_requests(config: Config) -> OpenRequests:
 
 def _sqlite(config: Config) -> OpenStore:
     written = config.settings.store.url.removeprefix("sqlite://")
-    if not written:
+    if not written or "\0" in written:
         raise config.mistake("store", "url", "names no file; it is sqlite://PATH")
 
     @asynccontextmanager
@@ -302,15 +308,19 @@ def _tell_open_files(config: Config) -> None:
         "key": settings.tls.key if settings.tls else None,
     }
     for what, file in named.items():
-        path = config.path(file) if file else None
-        if path is None or not path.is_file():
-            continue
-        mode = path.stat().st_mode & 0o777
-        verbs = [verb for verb, bits in _OPEN.items() if mode & bits]
-        if verbs:
-            may = " and ".join(verbs)
-            sentence = "the %s file %s can be %s by others (mode %03o): chmod 600 %s"
-            log.warning(sentence, what, path, may, mode, shlex.quote(str(path)))
+        if file:
+            with suppress(OSError, ValueError):  # whoever opens it says what is wrong
+                _tell_open_file(what, config.path(file))
+
+
+def _tell_open_file(what: str, path: Path) -> None:
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    verbs = [verb for verb, bits in _OPEN.items() if mode & bits]
+    if stat.S_ISREG(status.st_mode) and verbs:
+        may = " and ".join(verbs)
+        sentence = "the %s file %s can be %s by others (mode %03o): chmod 600 %s"
+        log.warning(sentence, what, path, may, mode, shlex.quote(str(path)))
 
 
 def _by_scheme(
@@ -370,14 +380,13 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     cert, key = config.path(tls.cert), config.path(tls.key)
     client_ca = config.path(tls.client_ca) if tls.client_ca else None
     try:
-        context = server_context(cert, key, client_ca)
+        context, names = server_context(cert, key, client_ca), dns_names(cert)
     except ValueError as error:
         about_ca = client_ca is not None and str(client_ca) in str(error)
         raise config.mistake("tls", "client_ca" if about_ca else "cert", str(error)) from error
     listen = config.settings.lns.listen
     public = config.settings.lns.public_uri or f"wss://{listen}"
     name = urlsplit(public).hostname or ""
-    names = dns_names(cert)
     if name not in names and f"*.{name.partition('.')[2]}" not in names:
         named = ", ".join(sorted(names)) or "none"
         log.warning(
@@ -390,7 +399,16 @@ def _cups(config: Config) -> Mapping[Eui, StationSetup]:
     section = config.settings.cups
     if section is None:
         return {}
-    folder = config.path(section.credentials)
+    try:
+        setups = _setups(config, config.path(section.credentials))
+    except OSError as error:
+        said = f"{error.filename} cannot be read: {error.strerror}"
+        raise config.mistake("cups", "credentials", said) from error
+    _check_keys_are_guarded(config, section.listen, setups)
+    return setups
+
+
+def _setups(config: Config, folder: Path) -> dict[Eui, StationSetup]:
     if not folder.is_dir():
         raise config.mistake("cups", "credentials", f"there is no folder {folder}")
     setups = {}
@@ -399,7 +417,6 @@ def _cups(config: Config) -> Mapping[Eui, StationSetup]:
             setups[eui(inside.name)] = _setup(inside)
         except ValueError as error:
             raise config.mistake("cups", "credentials", f"{inside}: {error}") from None
-    _check_keys_are_guarded(config, section.listen, setups)
     return setups
 
 

@@ -107,6 +107,8 @@ def stream(path: Path) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[gzip.GzipFile | BufferedReader]:
+    if path.exists() and not path.is_file():  # to open a named pipe is to wait for who writes
+        raise OSError(f"{path}: this is not a file")
     with gzip.open(path, "rb") if path.suffix == COMPRESSED else path.open("rb") as file:
         try:
             yield file
@@ -115,10 +117,26 @@ def _opened(path: Path) -> Iterator[gzip.GzipFile | BufferedReader]:
 
 
 def contents_of(path: Path) -> Iterator[bytes]:
-    """The content of one capture file, block by block; OSError where it is damaged."""
+    """The content of one file of a run, block by block; OSError where it is damaged or no file."""
     with _opened(path) as file:
         while block := file.read(_BLOCK_BYTES):
             yield block
+
+
+def content(path: Path) -> bytes:
+    """The whole content of one file of a run; OSError as with `contents_of`."""
+    return b"".join(contents_of(path))
+
+
+def is_readable(path: Path) -> bool:
+    """Whether a capture file can be opened and, where it is compressed, unpacked to its end."""
+    try:
+        with _opened(path) as file:
+            while path.suffix == COMPRESSED and file.read(_BLOCK_BYTES):
+                pass
+    except OSError:
+        return False
+    return True
 
 
 def lines(path: Path) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -32,7 +32,7 @@ from bench.capture.reading import (
     of_kinds,
     stream,
 )
-from lns.capture import SCHEMA, Capture
+from lns.capture import SCHEMA, Capture, naming
 from lns.clock import utc_of_this_host
 from lns.server.address import without_login
 
@@ -147,7 +147,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     aside.unlink(missing_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     try:
-        with open(os.open(aside, flags, 0o666), "w+b") as file:
+        with naming(path), open(os.open(aside, flags, 0o666), "w+b") as file:
             yield file
         aside.replace(path)
     finally:
@@ -294,8 +294,8 @@ def end(run: RunFolder, capture: Capture, how: Ending, *, reason: str = "") -> N
     cannot be written: then the run did not end, for whoever reads it.
     """
     end = {"how": how, **({"reason": reason} if reason else {})}
-    capture.record(BENCH, RUN_END, dict(end), t_us=capture.latest_us)
-    capture.close()
+    with closing(capture):
+        capture.record(BENCH, RUN_END, dict(end), t_us=capture.latest_us)
     manifest: dict[str, Any] = json.loads((run.path / MANIFEST).read_text("utf-8"))
     streams = {stream(path): _book(path) for path in capture_files(run.path)}
     ended = {**end, "at": _wall_clock(utc_of_this_host())}

@@ -25,6 +25,7 @@ from bench.capture.reading import (
     Event,
     Timetable,
     capture_files,
+    content,
     contents_of,
     lines,
     of_kinds,
@@ -237,10 +238,10 @@ class _Audit:
 
     def _read_manifest(self) -> dict[str, Any]:
         try:
-            found = json.loads((self._folder / MANIFEST).read_bytes())
+            found = json.loads(content(self._folder / MANIFEST))
         except FileNotFoundError:
             return {}
-        except (ValueError, RecursionError):
+        except (OSError, ValueError, RecursionError):
             found = None
         if isinstance(found, dict):
             return found
@@ -301,6 +302,8 @@ class _Audit:
                 reasons[case] = "incomplete: the run ended before this case did"
             elif max(self._times["case.begin", case], self._times["case.end", case]) > 1:
                 reasons[case] = "incomplete: it stands there more than once"
+            elif not _are_books(self._ends[case].get("books", [])):
+                reasons[case] = "incomplete: nobody can read its books"
             elif case in short:
                 reasons[case] = f"incomplete: {short[case]}"
         return reasons
@@ -354,7 +357,7 @@ class _Reader:
         found.lines += 1
         try:
             row = _decode(line)
-        except (msgspec.DecodeError, RecursionError):
+        except (ValueError, RecursionError):
             self._hole(Rule.TORN, f"{self._name}: line {number} is torn")
             self._is_torn_before = True
             return
@@ -388,11 +391,17 @@ class _Reader:
             self._found.holes.append(Hole(rule, text))
 
 
+def _are_books(books: object) -> bool:
+    return isinstance(books, list) and all(
+        isinstance(book, dict) and type(book.get("lines")) is type(book.get("last_seq")) is int
+        for book in books
+    )
+
+
 def _books(end: Mapping[str, Any]) -> Iterator[tuple[str, int, int]]:
-    books = end.get("books")
-    for book in books if isinstance(books, list) else ():
-        if isinstance(book, dict):
-            yield str(book.get("source")), int(book.get("lines", 0)), int(book.get("last_seq", 0))
+    books = end.get("books", [])
+    for book in books if _are_books(books) else ():
+        yield str(book.get("source")), book["lines"], book["last_seq"]
 
 
 def _of_kind(events: Iterable[Event], kind: str) -> Iterator[Event]:

@@ -49,6 +49,7 @@ from bench.night.record import ExitCode
 from bench.virtual.lab import lab_folder
 from bench.virtual.lab.emulated_lab import EmulatedLab
 from lns.__main__ import main
+from lns.capture import naming
 from lns.config import ConfigError, load
 from lns.lorawan.identifiers import Eui, eui
 from lns.server import address
@@ -162,7 +163,8 @@ def write_setup(folder: Path, setup: Setup, *, overwrite: bool) -> list[Path]:
     """
     address.public_uri(setup.tc_uri)
     with _made_beside(folder) as made:
-        _make(made, setup)
+        with naming(folder):
+            _make(made, setup)
         files = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
         if (folder / "devices.toml").exists():
             files.remove(Path("devices.toml"))

@@ -14,7 +14,17 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from bench.cli.output import RUNS, AsJson, Refused, RunsRead, answer, labelled, refusing, shown_path
+from bench.cli.output import (
+    RUNS,
+    AsJson,
+    Refused,
+    RunsRead,
+    answer,
+    labelled,
+    print_error,
+    refusing,
+    shown_path,
+)
 from bench.cli.report import LATEST, REPORT, missing_rows, oracle_words, resolve, timing_rows
 from bench.night.comparison import Outcome, compared, table
 from bench.night.comparison import sentence as answer_of
@@ -285,7 +295,10 @@ def known_of(file: Path) -> tuple[Known, ...]:
 
 
 def _lines(runs: Path, name: str | None) -> list[Line]:
-    found = [line for line in remembered(runs).lines if name in (None, line.line) and line.nights]
+    memory = remembered(runs)
+    for run in memory.lost:
+        print_error(f"{runs / run} is of no night: its manifest cannot be read.")
+    found = [line for line in memory.lines if name in (None, line.line) and line.nights]
     if not found:
         of_line = f" of {name}" if name else ""
         raise Refused(f"There is no night{of_line} in {runs} yet. `lorabench nightly` makes one.")

@@ -18,6 +18,7 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from bench.night.record import ExitCode
+from lns.capture import naming
 from lns.complaints import without_controls
 from lns.lorawan.region import REGIONS, Region, region
 
@@ -46,19 +47,28 @@ def refusing(
 
 
 PROGRAM = "lorabench"
+STDOUT = Path("stdout")
 _RAW = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def print_json(document: Any) -> None:
     """One JSON document on stdout; paths become text."""
     text = json.dumps(document, indent=2, ensure_ascii=False, default=str)
+    if printable(text) != text:  # there is a spelling of JSON for what the encoding does not have
+        text = json.dumps(document, indent=2, default=str)
     # JSON leaves some of what a terminal obeys as it is.
-    sys.stdout.write(_RAW.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n")
+    text = _RAW.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    with naming(STDOUT):
+        sys.stdout.write(text + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Lines of text on stdout, without what moves a cursor in the names of files."""
-    sys.stdout.writelines(f"{without_controls(line)}\n" for line in lines)
+    """Lines of text on stdout, without what moves a cursor in the names of files.
+
+    What its encoding has no sign for is spelled with those that it has.
+    """
+    with naming(STDOUT):
+        sys.stdout.writelines(f"{printable(without_controls(line))}\n" for line in lines)
 
 
 def answer(

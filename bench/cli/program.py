@@ -1,19 +1,24 @@
 """Which commands are there, and how does a mistake end?"""
 
+import errno
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from inspect import cleandoc
 from pathlib import Path
+from typing import TextIO
 
 from cyclopts import App, CycloptsError
 from cyclopts.config import Toml
 
-from bench.cli.output import PROGRAM, Refused, print_error, print_json
+from bench.cli.output import PROGRAM, STDOUT, Refused, print_error, print_json
 from bench.night.record import MEANINGS, ExitCode
+from lns.capture import naming
 
 COMMANDS: dict[str, str] = {
     "nightly": "nightly.nightly",
@@ -46,13 +51,51 @@ COMMANDS: dict[str, str] = {
 Only the module that is asked for is imported: all of them take more than a second.
 """
 
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""Why a disk takes no more, which no other word of a person would change."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit code. A person's mistake gives one message, never a traceback."""
+    """Run one command; its exit code. A person's mistake gives one message, never a traceback.
+
+    A traceback is a mistake of the bench, and its code that of a bench that failed.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _open_what_is_closed()
+    try:
+        return _answered(words)
+    except OSError as error:
+        gone = isinstance(error, BrokenPipeError)
+        if not gone:
+            with suppress(OSError):
+                print_error(f"{PROGRAM}: {error}")
+        # Whoever read the output has gone, or it takes no more. The interpreter would still try.
+        for stream in (sys.stdout, sys.stderr):
+            _turn_away(stream)
+        return ExitCode.INTERRUPTED if gone else ExitCode.BENCH_ERROR
+    except Exception:
+        traceback.print_exc()
+        return ExitCode.BENCH_ERROR  # the interpreter's 1 would be the FAIL of a network server
+
+
+def _open_what_is_closed() -> None:
+    """A standard stream that was closed at the start (`>&-`) takes all, and no file its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+
+
+def _turn_away(stream: TextIO) -> None:
+    with suppress(OSError, ValueError):
+        stream.flush()
+        return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _answered(words: list[str]) -> int:
     try:
         code = _run(words)
-        sys.stdout.flush()
+        _flush()
         return code
     except CycloptsError as error:
         known = [word for word in words[:1] if word in COMMANDS]
@@ -61,20 +104,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refused as refusal:
         return _told(words, str(refusal), refusal.exit_code)
     except BrokenPipeError:
-        # Whoever read the output has gone; nobody is left to tell. The interpreter would still try.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.INTERRUPTED
+        raise
     except OSError as error:
         # A folder that is not there or may not be written, a full disk: facts, not bugs.
-        return _told(words, str(error), ExitCode.USAGE)
+        is_full = error.errno in FULL
+        return _told(words, str(error), ExitCode.BENCH_ERROR if is_full else ExitCode.USAGE)
     except KeyboardInterrupt:
         text = "interrupted. What was captured so far stays."
         return _told(words, text, ExitCode.INTERRUPTED)
 
 
+def _flush() -> None:
+    with naming(STDOUT):
+        sys.stdout.flush()
+
+
 def _told(words: Sequence[str], text: str, code: ExitCode, hint: str = "") -> ExitCode:
     if "--json" in words:
         print_json({"error": text, **({"hint": hint} if hint else {}), "exit_code": int(code)})
+        _flush()
         return code
     print_error(f"{PROGRAM}: {text}")
     if hint:

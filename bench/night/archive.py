@@ -82,7 +82,7 @@ def compact(run: Path) -> Compacted:
     packed: dict[str, int] = {}
     after_bytes, trouble = 0, None
     try:
-        for path in sorted(run.glob(f"*{CAPTURE}")):
+        for path in sorted(filter(Path.is_file, run.glob(f"*{CAPTURE}"))):
             before_bytes = path.stat().st_size
             after_bytes += _compress(path)
             packed[path.name] = before_bytes

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from bench.capture.reading import content
 from bench.capture.run_folder import replace
 from bench.lab.inventory import Inventory
 from bench.night.morning import SICK_NIGHTS, Line, Night, with_one_more
@@ -27,11 +28,15 @@ SCHEMA = 1
 
 
 class Memory(msgspec.Struct, kw_only=True):
-    """The lines of a folder of runs; `folded`: the runs in it, with the stamps of their scores."""
+    """The lines of a folder of runs; `folded`: the runs in it, with the stamps of their scores.
+
+    `lost`: those whose manifest nobody can read, so that they are of no night.
+    """
 
     schema: int = SCHEMA
     lines: list[Line] = []
     folded: dict[str, tuple[int, int]] = {}
+    lost: list[str] = []
 
     def line(self, key: tuple[str, str, str]) -> Line:
         found = next((line for line in self.lines if line.key == key), None)
@@ -58,6 +63,7 @@ def remembered(runs: Path) -> Memory:
         memory, new = Memory(), sorted(stamps)
         if gone:
             memory.lines = gone
+    memory.lost = [run for run in memory.lost if run in stamps]
     if new:
         _fold(memory, runs, new, stamps)
         with suppress(OSError):  # it is read anew the next time
@@ -67,8 +73,8 @@ def remembered(runs: Path) -> Memory:
 
 def _read(path: Path) -> Memory:
     try:
-        found = _decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError):
+        found = _decode(content(path))
+    except (OSError, ValueError, RecursionError):
         return Memory()
     return found if found.schema == SCHEMA else Memory()
 
@@ -111,10 +117,12 @@ def _fold(
     nights: dict[tuple[str, str, str, str], list[Recorded]] = {}
     for run in new:
         memory.folded[run] = stamps[run]
-        if manifest_of(runs / run).get("night") is None:
+        if (manifest := manifest_of(runs / run)) and manifest.get("night") is None:
             continue
         found = record_of(runs / run)
-        if found is not None and found.night is not None:
+        if found is None or found.night is None:
+            memory.lost.append(run)
+        else:
             nights.setdefault((found.bench, found.rig, found.line, found.night), []).append(found)
     for (bench, rig, name, _), recorded in nights.items():
         with_one_more(memory.line((bench, rig, name)), recorded)
@@ -168,8 +176,8 @@ def _begin_of(part: str, nights: list[Night]) -> Night:
 
 def _seen_well(runs: Path) -> dict[str, dict[str, str]]:
     try:
-        return _decode_seen((runs / SEEN_WELL).read_bytes())
-    except (OSError, msgspec.MsgspecError):
+        return _decode_seen(content(runs / SEEN_WELL))
+    except (OSError, ValueError, RecursionError):
         return {}
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench.capture.run_folder import replace
 from bench.night.record import (
     CONCLUSIVE,
     FAIL,
@@ -106,7 +107,7 @@ def add_known(path: Path, known: Known) -> None:
     lines += [f"until = {known.until}"] if known.until is not None else []
     before = path.read_text("utf-8") if path.is_file() else ""
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    path.write_text(before + gap + "\n".join(["[[known]]", *lines]) + "\n", "utf-8")
+    replace(path.resolve(), (before + gap + "\n".join(["[[known]]", *lines]) + "\n").encode())
 
 
 NO_BASELINE_CODES = frozenset({2, 4, 12})

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bench.capture.reading import Event, of_kinds
+from bench.capture.reading import Event, content, of_kinds
 
 PASS_ON_REPEAT = "PASS on repeat"
 
@@ -249,6 +249,9 @@ class Part(msgspec.Struct, frozen=True):
     snr_p50: float | None = None
 
 
+SCORE_SCHEMA = 1
+
+
 class _Score(msgspec.Struct):
     verdicts: list[_Verdict]
     findings: list[_Finding] = []
@@ -256,6 +259,7 @@ class _Score(msgspec.Struct):
     margins: list[_Margins] = []
     lab: list[Part] = []
     wholeness: _Books = msgspec.field(default_factory=_Books)
+    schema: int = SCORE_SCHEMA
 
 
 _decode = msgspec.json.Decoder(_Score).decode
@@ -333,19 +337,22 @@ def record_of(folder: Path, said: bytes | None = None) -> Recorded | None:
     if not manifest:
         return None
     try:
-        score = _decode((folder / "score.json").read_bytes() if said is None else said)
+        score = _decode(content(folder / "score.json") if said is None else said)
     except FileNotFoundError:
         return _recorded(folder, manifest, None, _ending(manifest))
-    except (msgspec.MsgspecError, OSError, RecursionError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         return _recorded(folder, manifest, None, f"its score cannot be read: {error}")
+    if score.schema != SCORE_SCHEMA:
+        trouble = f"its score has schema {score.schema}, and this version reads {SCORE_SCHEMA}"
+        return _recorded(folder, manifest, None, trouble)
     return _recorded(folder, manifest, score, score.wholeness.sentence)
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
     """The manifest of a run, {} if it is missing or torn."""
     try:
-        found = msgspec.json.decode((folder / "manifest.json").read_bytes())
-    except (OSError, msgspec.MsgspecError, RecursionError):
+        found = msgspec.json.decode(content(folder / "manifest.json"))
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -55,7 +56,8 @@ def read_events(
     """The events of a run's captures, sorted by t_us; only what `windows` may need, if given.
 
     `sources` is a pattern for the names of sources, such as `bench`. Lines that are not one JSON
-    object with an integer t_us (a torn last line) are passed over.
+    object with an integer t_us (a torn last line) are passed over, and so is what follows where a
+    capture is damaged.
     """
     if windows is not None and not windows:  # a good night: nothing of its captures is shown
         return
@@ -99,12 +101,17 @@ def excerpts(
 
 
 def _events_of(path: Path, sieve: "_Sieve | None") -> Iterator[Event]:
-    for line in lines(path):
+    for line in _lines_there(path):
         if len(line) > LINE_BYTES_MAX or (sieve is not None and not sieve.lets_through(line)):
             continue
         found = event(line)
         if found is not None and type(found.get("t_us")) is int:
             yield found
+
+
+def _lines_there(path: Path) -> Iterator[bytes]:
+    with suppress(OSError):  # one that is damaged is a hole in the books, which tell of it
+        yield from lines(path)
 
 
 class _Sieve:

@@ -10,12 +10,10 @@ from typing import Any
 import msgspec
 
 from bench.capture import reading
-from bench.capture.reading import Event, Timetable, capture_files
+from bench.capture.reading import Event, Timetable, capture_files, content
 from bench.capture.wholeness import wholeness
-from bench.night.record import INCONCLUSIVE_SHARE_MAX, manifest_of, share_max_of, word
+from bench.night.record import INCONCLUSIVE_SHARE_MAX, SCORE_SCHEMA, manifest_of, share_max_of, word
 from bench.report.excerpts import Window, decode, read_events, shown
-
-SCHEMA = 1
 
 
 class ReportError(Exception):
@@ -278,11 +276,11 @@ def read_score(run_folder: Path) -> Score:
     if not run_folder.is_dir():
         raise ReportError(f"{run_folder}: no such run folder. `ls {run_folder.parent}` lists runs.")
     try:
-        found = json.loads(decode(path.read_bytes()))
+        found = json.loads(decode(content(path)))
         schema = found.get("schema") if isinstance(found, dict) else None
-        if schema != SCHEMA:
+        if schema != SCORE_SCHEMA:
             raise ReportError(
-                f"{path}: schema {shown(repr(schema))}, this report reads schema {SCHEMA}. "
+                f"{path}: schema {shown(repr(schema))}, this report reads schema {SCORE_SCHEMA}. "
                 f"Score the run again with this version: lorabench score {run_folder}"
             )
         return msgspec.convert(found, Score)
@@ -333,7 +331,7 @@ def unscored(run_folder: Path) -> Score:
         broken = {"case": case, "verdict": "ERROR", "owner": "bench", "reasons": [reason]}
         verdicts[case] = {"scenario": case, **found, "begin_us": found.get("t_us"), **broken}
     said = {
-        "schema": SCHEMA,
+        "schema": SCORE_SCHEMA,
         "run": run_folder.name,
         "verdicts": [
             {**row, "end_us": row.get("t_us"), "reasons": row.get("reasons") or ()}

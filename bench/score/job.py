@@ -8,7 +8,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from bench.capture.reading import capture_files
+from bench.capture.reading import capture_files, is_readable
 from bench.capture.run_folder import replace
 from bench.capture.wholeness import wholeness
 from bench.lake.lake import Lake, refuse_what_executors_cannot_read, remember, run_rows, writing
@@ -58,9 +58,12 @@ def score(
     is no Java.
     """
     folders = [Path(folder).resolve() for folder in run_folders]
-    files = [file for folder in folders for file in capture_files(folder)]
+    # What cannot be read is a hole in the books, and would be the end of Spark.
+    files = [file for folder in folders for file in capture_files(folder) if is_readable(file)]
     if empty := [folder for folder in folders if not capture_files(folder)]:
         raise FileNotFoundError(f"{empty[0]}: no capture (*.jsonl) in this folder")
+    if not files:
+        raise FileNotFoundError(f"{folders[0]}: none of its captures (*.jsonl) can be read")
     runs = [folder.name for folder in folders]
     if len(set(runs)) < len(runs):
         raise ValueError(f"two of these run folders have the same name: {', '.join(sorted(runs))}")

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import Row
 
 from bench.lake.tables import TABLES
+from bench.night.record import SCORE_SCHEMA
 from bench.score.read import STALL_US_MAX, unpacked
 from bench.score.receptions import RX2_AFTER_RX1_US
 
-SCHEMA = 1
 Found = dict[str, Any]
 VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
 _FINDING = [name for name in TABLES["findings"].names if name != "result"]
@@ -130,7 +130,7 @@ def _summary(run: str, found: Mapping[str, list[Found]], tables: Collection[str]
     to_read = [row for row in findings if not row["provoked"]]
     totals = Counter(row["verdict"] for row in verdicts)
     return {
-        "schema": SCHEMA,
+        "schema": SCORE_SCHEMA,
         "run": run,
         "totals": {word: totals[word] for word in VERDICTS},
         "counts": {

@@ -52,13 +52,26 @@ def statement(lns: str, min_msg_us: int, retry_us: int) -> bytes:
     return msgspec.json.encode(Statement(lns, at, retry_us // 1_000_000))
 
 
+_CHARACTERS_MAX = 64
+# The last second that ISO 8601 can name in four digits of a year. Milliseconds since 1970 are far
+# beyond it.
+_LATEST_S = 253_402_300_799
+
+
 def time_us(text: str) -> int | None:
-    """A time in ISO 8601 or in seconds since 1970, in µs (UTC); None for nothing. ValueError."""
+    """A time in ISO 8601 or in seconds since 1970, in µs (UTC); None for nothing. ValueError.
+
+    No time is after the year 9999: whoever forgets what is older would forget everything.
+    """
     text = text.strip()
     if not text:
         return None
+    if len(text) > _CHARACTERS_MAX:
+        raise ValueError(f"a time has no {len(text)} characters")
     if text.replace(".", "", 1).isdecimal():
         whole, _, fraction = text.partition(".")
+        if int(whole) > _LATEST_S:
+            raise ValueError(f"{whole} seconds since 1970 are after the year 9999")
         return int(whole) * 1_000_000 + int(fraction[:6].ljust(6, "0"))
     return since_1970_us(datetime.fromisoformat(text))
 
@@ -87,7 +100,7 @@ class MinMsgTime:
             return
         try:
             said = _decode(payload)
-        except msgspec.DecodeError:
+        except (ValueError, RecursionError):
             at_us = time_us(payload.decode())
         else:
             at_us = since_1970_us(said.min_msg_time)

@@ -179,8 +179,12 @@ def server_context(cert: Path, key: Path, client_ca: Path | None = None) -> ssl.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     for file in filter(None, (cert, key, client_ca)):
-        if not file.is_file():
-            raise ValueError(f"there is no file {file}")
+        try:
+            if not file.is_file():
+                raise ValueError(f"there is no file {file}")
+            file.open("rb").close()
+        except OSError as error:
+            raise ValueError(f"{file} cannot be read: {error.strerror}") from error
     try:
         # An empty password, or OpenSSL would ask for one at the terminal.
         context.load_cert_chain(cert, key, password="")

@@ -360,7 +360,7 @@ class RedisStore:
     def _sessions_in(self, dev_eui: Eui, text: bytes) -> tuple[Session, ...]:
         try:
             return _decode(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._unreadable(dev_eui) from None
 
     def _unreadable(self, dev_eui: Eui) -> StoreUnavailable:

@@ -403,7 +403,7 @@ class SqliteStore:
             except FileUnusable:
                 self._file.close()
                 raise
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 self._file.close()
                 raise StoreUnavailable(f"the store {path} holds sessions nobody can read") from None
 

@@ -67,3 +67,20 @@ def test_as_a_process_of_its_own(lns_toml: Path) -> None:
     assert (good.returncode, good.stderr) == (0, "")
     assert (bad.returncode, bad.stdout) == (4, "")
     assert "Traceback" not in bad.stderr
+
+
+def test_a_server_whose_output_takes_no_more_serves_and_says_so_in_its_log(lns_toml: Path) -> None:
+    lns_toml.write_text('[lns]\nid = "lns-a"\nlisten = "127.0.0.1:0"\n')
+    command = [sys.executable, "-m", "lns", str(lns_toml)]
+    with (
+        open("/dev/full", "w", encoding="utf-8") as full,
+        subprocess.Popen(command, stdout=full, stderr=subprocess.PIPE, text=True) as server,
+    ):
+        assert server.stderr is not None
+        said = server.stderr.readline()
+        server.terminate()
+        rest = server.stderr.read()
+        code = server.wait(60)
+    assert "INFO listening ws://127.0.0.1:" in said
+    assert "(nobody can be told: No space left on device)" in said
+    assert (code, "Traceback" in rest) == (0, False)

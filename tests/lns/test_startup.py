@@ -24,6 +24,8 @@ LNS = '[lns]\nid = "lns-a"\n'
 TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
 CLIENT_CA = 'client_ca = "stations-ca.crt"\n'
 CUPS = '[cups]\nlisten = "127.0.0.1:0"\ncredentials = "stations"\n'
+UNNAMEABLE = "a" * 256
+"""What no file is called: whoever looks for it is refused, as by a folder that may not be read."""
 
 
 @pytest.fixture
@@ -144,6 +146,34 @@ def test_stations_with_tokens(folder: Path) -> None:
             "lns.toml:6: tls.any_station: is about certificates of stations; add client_ca",
         ),
         (LNS + CUPS, "lns.toml:5: cups.credentials: there is no folder stations"),
+        (
+            LNS + f'devices = "{UNNAMEABLE}"\n',
+            f"lns.toml:3: lns.devices: {UNNAMEABLE} cannot be read: File name too long",
+        ),
+        (
+            LNS + TLS.replace("server.crt", UNNAMEABLE),
+            f"lns.toml:4: tls.cert: {UNNAMEABLE} cannot be read: File name too long",
+        ),
+        (
+            LNS + TLS + f'client_ca = "{UNNAMEABLE}"\n',
+            f"lns.toml:6: tls.client_ca: {UNNAMEABLE} cannot be read: File name too long",
+        ),
+        (
+            LNS + CUPS.replace("stations", UNNAMEABLE),
+            f"lns.toml:5: cups.credentials: {UNNAMEABLE} cannot be read: File name too long",
+        ),
+        (
+            LNS + '[upstream]\nurl = "mqtt://broker"\noutbox = "a\\u0000"\n',
+            "lns.toml:5: upstream.outbox: the name of a file has no NUL in it",
+        ),
+        (
+            LNS + '[capture]\npath = "a\\u0000.jsonl"\n',
+            "lns.toml:4: capture.path: the name of a file has no NUL in it",
+        ),
+        (
+            LNS + '[store]\nurl = "sqlite://a\\u0000"\n',
+            "lns.toml:4: store.url: names no file; it is sqlite://PATH",
+        ),
     ],
 )
 def test_a_mistake_is_told_with_its_line(folder: Path, text: str, sentence: str) -> None:
@@ -317,3 +347,14 @@ def test_a_server_does_not_warn_of_the_files_that_it_makes(
         caplog.clear()
         prepare_text(folder, LNS + text)
     assert caplog.messages == []
+
+
+def test_a_file_that_nobody_can_look_at_is_for_whoever_opens_it(folder: Path) -> None:
+    text = LNS + f'[upstream]\nurl = "mqtt://broker"\noutbox = "{UNNAMEABLE}"\n'
+    startup = prepare_text(folder, text + f'[store]\nurl = "sqlite://{UNNAMEABLE}"\n')
+    with pytest.raises(ConfigError, match=r"store\.url: the store .* cannot be opened: File name"):
+        asyncio.run(opened(startup))
+    with pytest.raises(
+        ConfigError, match=r"upstream\.outbox: the outbox .* cannot be opened: File"
+    ):
+        asyncio.run(opened(prepare_text(folder, text)))

@@ -572,6 +572,20 @@ REMEMBERED = (
         "if done.advances and claimed_before:",
         noticed_by="tests/lns/test_kill.py",
     ),
+    Mutant(
+        "a file with sessions that are no text ends the server in a traceback",
+        "lns/store/sqlite.py",
+        "            except (ValueError, RecursionError):\n",
+        "            except msgspec.DecodeError:\n",
+        noticed_by="tests/lns/store/test_sqlite.py",
+    ),
+    Mutant(
+        "a Redis with sessions of any depth ends the server in a traceback",
+        KEYS,
+        "        except (ValueError, RecursionError):\n",
+        "        except ValueError:\n",
+        noticed_by="tests/lns/store/test_redis.py",
+    ),
 )
 
 MUTANTS = DECIDED + REMEMBERED

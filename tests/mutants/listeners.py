@@ -200,4 +200,32 @@ MUTANTS = (
         "for header in reversed(headers) if header is not None}",
         noticed_by=CUPS,
     ),
+    Mutant(
+        "credentials that may not be read end the server in a traceback",
+        "lns/startup.py",
+        '    except OSError as error:\n        said = f"{error.filename} cannot',
+        '    except ZeroDivisionError as error:\n        said = f"{error.filename} cannot',
+        PREPARED,
+    ),
+    Mutant(
+        "a file that may not be looked at is open to others",
+        "lns/startup.py",
+        "with suppress(OSError, ValueError):",
+        "with suppress(ValueError):",
+        PREPARED,
+    ),
+    Mutant(
+        "a certificate that may not be read ends the server in a traceback",
+        "lns/server/access.py",
+        '        except OSError as error:\n            raise ValueError(f"{file} cannot',
+        '        except ZeroDivisionError as error:\n            raise ValueError(f"{file} cannot',
+        PREPARED,
+    ),
+    Mutant(
+        "a server that cannot say where it listens does not",
+        "lns/__main__.py",
+        "    except OSError as error:  # whoever",
+        "    except ZeroDivisionError as error:  # whoever",
+        "tests/lns/test_main.py",
+    ),
 )

@@ -59,10 +59,16 @@ _AT_US = 1_767_225_600_000_000
 _TIMES: Mapping[str, int | None] = {
     "": None, " \n": None, "0": 0, "12": 12_000_000, " 7\n": 7_000_000, "1.5": 1_500_000,
     "1.05": 1_050_000, "1.000001": 1_000_001, "1.0000019": 1_000_001, "12.": 12_000_000,
+    "253402300799": 253_402_300_799_000_000, "9999-12-31T23:59:59Z": 253_402_300_799_000_000,
     "2026-01-01": _AT_US, "2026-01-01T00:00:00.001Z": _AT_US + 1_000,
     "2026-01-01T01:30:00+01:30": _AT_US, "2025-12-31T19:00:01-05:00": _AT_US + 1_000_000,
 }  # fmt: skip
-_NO_TIMES = ("x", "1.2.3", "-1", "12:00", "1e3", "2026-13-01")
+_NO_TIMES = ("x", "1.2.3", "-1", "12:00", "1e3", "2026-13-01", "253402300800", "1" * 5_000)
+_STATED: Mapping[str, int | None] = {
+    "7": 7_000_000,
+    '{"lns":"a","minMsgTime":"2026-01-01T00:00:00Z","retryMaxS":60}': _AT_US,
+}
+_NOT_STATED = ("[1]", '{"lns":"a","minMsgTime":7,"retryMaxS":60}', '{"z":' + "[" * 5_000)
 _DURATIONS = {
     0: "0 s", 1: "1 us", 999_999: "999999 us", 1_000_000: "1 s", 59_000_000: "59 s",
     60_000_000: "1 min", 60_000_001: "60000001 us", 61_000_000: "61 s", 5_400_000_000: "90 min",
@@ -116,6 +122,7 @@ def _broken() -> Iterator[str]:
     for read in (expect_topic_filter, _retained):
         yield from _wrong(read, dict.fromkeys(_FILTERS), _NO_FILTERS)
     yield from _wrong(time_us, _TIMES, _NO_TIMES)
+    yield from _wrong(_stated_us, _STATED, _NOT_STATED)
     yield from _wrong(duration, _DURATIONS, ())
     yield from _wrong(lambda url: str(broker(url)), _BROKERS, _NO_BROKERS)
     yield from _wrong(_accepted, _ACCEPTED, ())
@@ -152,6 +159,13 @@ def _oldest_us(known_us: int | None) -> tuple[int | None, ...]:
     before = said.oldest_us
     said.hear("up", b"9")
     return before, said.oldest_us
+
+
+def _stated_us(payload: str) -> int | None:
+    """The time that a producer retains."""
+    said = MinMsgTime(None, lambda topic, retry_us: None)
+    said.hear("up", payload.encode())
+    return said.oldest_us
 
 
 def _is_stream(where: str) -> bool:

@@ -1,10 +1,19 @@
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from bench.capture.reading import CaptureFollower, Event, capture_files, lines, stream
+from bench.capture.reading import (
+    CaptureFollower,
+    Event,
+    capture_files,
+    content,
+    is_readable,
+    lines,
+    stream,
+)
 from tests.reading import cases, read
 
 
@@ -17,8 +26,8 @@ WHOLE = line("air", 0, 5)
 
 
 def write(folder: Path, **files: str | bytes) -> Path:
-    for name, content in files.items():
-        data = content.encode() if isinstance(content, str) else content
+    for name, text in files.items():
+        data = text.encode() if isinstance(text, str) else text
         (folder / f"{name}.jsonl").write_bytes(data)
     return folder
 
@@ -210,6 +219,30 @@ def test_a_damaged_compressed_capture_is_named(tmp_path: Path) -> None:
     packed.write_bytes(packed.read_bytes()[:-9])
     with pytest.raises(OSError, match=r"air\.jsonl\.gz: this compressed capture is damaged"):
         list(lines(packed))
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "air.jsonl")
+    (tmp_path / "tap.jsonl").mkdir()
+    for name in ("air.jsonl", "tap.jsonl"):
+        assert list(lines(tmp_path / name)) == []
+        with pytest.raises(OSError, match=rf"{name}: this is not a file"):
+            content(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        content(tmp_path / "lns-a.jsonl")
+
+
+def test_what_cannot_be_read_to_its_end_is_not_readable(tmp_path: Path) -> None:
+    folder = write(tmp_path, air=WHOLE, tap=WHOLE)
+    assert is_readable(folder / "air.jsonl")
+    packed = pack(folder / "air.jsonl")
+    assert is_readable(packed)
+    packed.write_bytes(packed.read_bytes()[:-9])
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "loop.jsonl").symlink_to("loop.jsonl")
+    unreadable = ["air.jsonl.gz", "loop.jsonl", "nothing.jsonl", "pipe.jsonl"]
+    assert [is_readable(folder / name) for name in unreadable] == [False] * 4
 
 
 def test_lines_are_handed_over_once_each_and_whole(tmp_path: Path) -> None:

@@ -330,6 +330,29 @@ def test_what_was_edited_from_outside_is_evidence_against_nobody(
     assert set(withheld(found)) == withholds
 
 
+@pytest.mark.parametrize(
+    "books", ["1", "[1]", "null", '[{"source":"air","lines":"9","last_seq":9}]', '[{"lines":9}]']
+)
+def test_a_case_whose_books_nobody_can_read_is_not_judged(books: str, tmp_path: Path) -> None:
+    run = write(tmp_path, how=None)
+
+    def changed(lines: list[str]) -> list[str]:
+        [end] = [at for at, line in enumerate(lines) if json.loads(line)["kind"] == "case.end"][:1]
+        row = json.loads(lines[end]) | {"books": json.loads(books)}
+        return [*lines[:end], json.dumps(row) + "\n", *lines[end + 1 :]]
+
+    rewrite(run / "bench.jsonl", changed)
+    assert withheld(wholeness(run))["a"] == "incomplete: nobody can read its books"
+
+
+def test_a_line_that_is_no_utf_8_is_torn(tmp_path: Path) -> None:
+    run = write(tmp_path, how=None)
+    with (run / "lns-a.jsonl").open("ab") as file:
+        file.write(b'{"seq":99,"t_us":1,"source":"lns-a","kind":"\xff"}\n')
+    texts = [hole.text for hole in wholeness(run).holes]
+    assert any(text.startswith("lns-a: line ") and text.endswith(" is torn") for text in texts)
+
+
 @pytest.mark.parametrize("how", [Ending.FINISHED, None])
 def test_a_stream_of_another_run_is_no_evidence(how: Ending | None, tmp_path: Path) -> None:
     run, other = write(tmp_path, how=how), write(tmp_path, seed=2)

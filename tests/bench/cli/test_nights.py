@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from bench.night.memory import remembered
 from bench.night.morning import Change, Known, Line, Night
 from tests.bench.night.written_nights import night_of, write_night
 from tests.host_time import slowness
+from tests.lns.test_capture import disk_of
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,33 @@ def test_nights_are_a_line_each_the_newest_first(
     assert third.startswith(night_of(9))
     told = json.loads(said(capsys, "nights", "--runs", str(runs), "--json", "-n", "1"))
     assert (told[0]["baseline"], told[0]["gate_new"]) == (night_of(10), 10)
+
+
+@pytest.mark.parametrize("manifest", ["{", "[]", '{"night": 5}', '"\\ud800"', "[" * 60_000])
+def test_a_run_whose_manifest_nobody_can_read_is_told(
+    manifest: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(3):
+        write_night(tmp_path, number, {"group/steady": "PASS"})
+    torn = sorted(path for path in tmp_path.iterdir() if path.is_dir())[-1]
+    (torn / "manifest.json").write_text(manifest)
+    for _ in range(2):  # it is remembered
+        assert main(["nights", "--runs", str(tmp_path)]) == 0
+        output = capsys.readouterr()
+        assert output.err == f"{torn} is of no night: its manifest cannot be read.\n"
+        assert night_of(2) not in output.out
+    shutil.rmtree(torn)
+    assert main(["nights", "--runs", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b'{"z":' + b"[" * 60_000, b'{"lost":["\xff"]}'])
+def test_a_memory_that_nobody_can_read_is_made_anew(
+    damage: bytes, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = said(capsys, "nights", "--runs", str(runs))
+    (runs / "nights.json").write_bytes(damage)
+    assert said(capsys, "nights", "--runs", str(runs)) == before
 
 
 def test_the_page_of_all_nights_is_written_anew(
@@ -105,6 +134,22 @@ def test_known_failures_are_added_listed_and_over(
     assert row["case"] == "group/br*"
     assert row["days_left"] < 0
     assert main(["known", "add", "x", *file]) == 4
+
+
+def test_a_full_disk_takes_no_known_failure_that_was_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shared.toml").write_text(f"# {'x' * 2000}\n")
+    file = tmp_path / "known.toml"
+    file.symlink_to("shared.toml")
+    words = ["known", "add", "group/x", "--issue", "LNS-1", "--known", str(file)]
+    with disk_of(1_000):
+        assert main(words) == 12
+    assert (tmp_path / "shared.toml").read_text() == f"# {'x' * 2000}\n"
+    assert main(words) == 0
+    assert file.is_symlink()
+    assert "group/x" in capsys.readouterr().out
+    assert 'issue = "LNS-1"' in (tmp_path / "shared.toml").read_text()
 
 
 def test_a_file_of_known_failures_that_cannot_be_used_is_told(

@@ -1,8 +1,12 @@
 """The numbers that scripts rely on."""
 
+import io
+import json
+import sys
+
 import pytest
 
-from bench.cli.output import Refused, time_span_us
+from bench.cli.output import Refused, print_json, print_lines, time_span_us
 from bench.night.record import MEANINGS, ExitCode, worst
 
 
@@ -56,3 +60,16 @@ def test_a_number_and_a_unit(text: str, us: int) -> None:
 def test_anything_else_is_refused_with_the_option(text: str) -> None:
     with pytest.raises(Refused, match=r"--window is a number and a unit .* such as 10min"):
         time_span_us(text, "--window")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_an_encoding_without_a_sign_spells_it_with_others(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    octets = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(octets, encoding, write_through=True))
+    print_lines(["0 – 1 → 2"])
+    print_json({"text": "… 😀"})
+    line, _, document = octets.getvalue().decode(encoding).partition("\n")
+    assert line == ("0 – 1 → 2" if encoding == "utf-8" else "0 - 1 > 2")
+    assert json.loads(document) == {"text": "… 😀"}

@@ -1,12 +1,14 @@
 """The program as a person meets it: help, mistakes, JSON, exit codes."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from bench.cli.program import COMMANDS, main
 from tests.bench.traffic.traffic_files import CONFORMANCE
+from tests.lns.test_capture import disk_of
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -126,3 +128,59 @@ def test_a_whole_import_of_such_a_file_shows_its_name_and_moves_no_cursor(
         shown = "".join(capsys.readouterr())
         assert "owned" in shown
         assert not set(shown) & set("\x1b\x07\x9b\r\u202e")
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr", "stdin"])
+def test_a_stream_that_was_closed_at_the_start_takes_all(
+    closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, closed, None)
+    assert main(["scenarios"]) == 0
+    assert main(["report", "nowhere"]) == 4
+    getattr(sys, closed).close()
+
+
+@pytest.mark.parametrize(
+    "words", [["scenarios"], ["scenarios", "--json"], ["report", "-", "--json"]]
+)
+def test_an_output_that_takes_no_more_is_told(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(words) == 12
+    assert capsys.readouterr().err == ("lorabench: [Errno 28] No space left on device: 'stdout'\n")
+
+
+def test_where_nobody_can_be_told_the_exit_code_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert main(["report", "nowhere"]) == 12
+
+
+def test_a_mistake_of_the_bench_is_no_failure_of_a_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(COMMANDS, "report", "report.no_such_function")
+    assert main(["report", "latest"]) == 12
+    assert "AttributeError" in capsys.readouterr().err
+
+
+def test_a_disk_that_is_full_is_told_with_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with disk_of(5_000):
+        assert main(["import", str(CONFORMANCE), "--runs", str(tmp_path)]) == 12
+    [run] = tmp_path.iterdir()
+    assert f"File too large: '{run}/" in capsys.readouterr().err
+    with disk_of(500):
+        assert main(["report", str(run)]) == 12
+        assert (
+            main(
+                ["certificates", "--station", "0016C001F1500001", "--into", str(tmp_path / "made")]
+            )
+            == 12
+        )
+    report, certificates = capsys.readouterr().err.splitlines()
+    assert f"File too large: '{run}/" in report
+    assert f"File too large: '{tmp_path}/made'" in certificates

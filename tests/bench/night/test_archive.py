@@ -2,7 +2,10 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
+
+import pytest
 
 from bench.night.archive import compact, compact_runs, old_runs
 from tests.reading import read
@@ -53,6 +56,14 @@ def test_a_compacted_run_says_the_same_in_less_room(tmp_path: Path) -> None:
     assert (done.files, done.trouble) == (2, None)
     assert done.after_bytes < done.before_bytes == 50 * (len(LINE) + 1) + 4
     assert str(done).startswith("20261118T020003Z-7f3a: 2 capture files compressed, 0.0 MB to")
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_file_stays_as_it_is(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "20261118T020003Z-7f3a", air="12345\n")
+    os.mkfifo(run / "bench.jsonl")
+    assert compact(run).files == 1
+    assert names(run) == ["air.jsonl.gz", "bench.jsonl", "manifest.json"]
 
 
 def test_the_manifest_notes_what_was_compressed(tmp_path: Path) -> None:

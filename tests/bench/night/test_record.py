@@ -1,11 +1,12 @@
 """What became of the cases of a run, read from its captures alone."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from bench.capture.wholeness import Wholeness
+from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.run import Ran
 from bench.night.record import (
     CaseVerdict,
@@ -93,3 +94,30 @@ def test_what_was_left_out_is_counted_by_what_is_missing(tmp_path: Path) -> None
     folder = run_folder(tmp_path, PASSED, *lines)
     assert read_left_out(folder) == {"time": 2, "power, radio": 1, "not told": 1}
     assert read_verdicts(folder) == [CaseVerdict("a", "PASS")]
+
+
+@pytest.mark.timeout(20)
+def test_neither_a_score_nor_a_manifest_that_is_a_pipe_is_waited_for(tmp_path: Path) -> None:
+    run = run_folder(tmp_path, BEGIN, PASSED)
+    (run / "manifest.json").write_text("{}")
+    os.mkfifo(run / "score.json")
+    assert record_of(run) is None
+    (run / "manifest.json").write_text('{"rig": "simulated", "seed": 7}')
+    recorded = record_of(run)
+    assert recorded is not None
+    assert recorded.results == {}
+    (run / "manifest.json").unlink()
+    os.mkfifo(run / "manifest.json")
+    assert record_of(run) is None
+    assert [hole.text for hole in wholeness(run).holes] == [
+        "manifest.json cannot be read: nobody knows the plan"
+    ]
+
+
+def test_a_score_of_another_schema_proves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"rig": "simulated", "seed": 7}')
+    (tmp_path / "score.json").write_text('{"schema": 2, "verdicts": []}')
+    recorded = record_of(tmp_path)
+    assert recorded is not None
+    assert recorded.trouble == "its score has schema 2, and this version reads 1"
+    assert not recorded.scored

@@ -1,3 +1,5 @@
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,16 @@ def places(events) -> list[tuple[str, int]]:
 def test_events_are_sorted_by_time_and_torn_lines_passed_over(tmp_path: Path) -> None:
     events = read_events(captured(tmp_path))
     assert places(events) == [("air", 0), ("lns-a", 0), ("lns-a", 1), ("air", 1)]
+
+
+def test_of_a_damaged_capture_what_comes_before_the_damage_is_read(tmp_path: Path) -> None:
+    lines = [json.dumps({"t_us": at, "source": "air", "seq": at}) for at in range(50_000)]
+    packed = gzip.compress("\n".join(lines).encode())
+    (tmp_path / "air.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "tap.jsonl.gz").write_bytes(b"no archive")
+    read = [one["t_us"] for one in read_events(tmp_path)]
+    assert 0 < len(read) < len(lines)
+    assert read == list(range(len(read)))
 
 
 def test_only_the_lines_of_the_windows_are_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 The programs are those that people start; what is damaged are copies of one run that was whole.
 """
 
+import gzip
 import json
 import os
 import re
@@ -121,6 +122,22 @@ def without_a_stream(run: Path) -> None:
     (run / "lns-a.jsonl").unlink()
 
 
+def with_a_pipe(run: Path) -> None:
+    (run / "lns-a.jsonl").unlink()
+    os.mkfifo(run / "lns-a.jsonl")
+
+
+def with_a_link_to_itself(run: Path) -> None:
+    (run / "lns-a.jsonl").unlink()
+    (run / "lns-a.jsonl").symlink_to("lns-a.jsonl")
+
+
+def cut_short(run: Path) -> None:
+    whole = (run / "lns-a.jsonl").read_bytes()
+    (run / "lns-a.jsonl").unlink()
+    (run / "lns-a.jsonl.gz").write_bytes(gzip.compress(whole)[:-20])
+
+
 def an_answer(lines: list[bytes]) -> int:
     return next(place for place, line in enumerate(lines) if b'"lns.outcome"' in line)
 
@@ -149,6 +166,9 @@ def changed(lines: list[bytes]) -> list[bytes]:
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "cut after a case": cut_after_a_case,
     "a stream is missing": without_a_stream,
+    "a stream is a pipe": with_a_pipe,
+    "a stream is a link to itself": with_a_link_to_itself,
+    "a compressed stream is cut short": cut_short,
     "a line is deleted": partial(lines_changed, stream="lns-a", change=deleted),
     "a line is doubled": partial(lines_changed, stream="lns-a", change=doubled),
     "a line is torn": partial(lines_changed, stream="lns-a", change=torn),
@@ -162,6 +182,9 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 EXPECTED: dict[str, tuple[str | tuple[str, ...], int, int, int]] = {
     "cut after a case": ("8 of 12 cases have vanished from its books", 4, 0, 8),
     "a stream is missing": ("12 cases are not whole", 0, 12, 0),
+    "a stream is a pipe": ("12 cases are not whole", 0, 12, 0),
+    "a stream is a link to itself": ("12 cases are not whole", 0, 12, 0),
+    "a compressed stream is cut short": ("12 cases are not whole", 0, 12, 0),
     "a line is deleted": ("1 case is not whole", 11, 1, 0),
     "a line is doubled": ("1 case is not whole", 11, 1, 0),
     "a line is torn": ("1 case is not whole", 11, 1, 0),

@@ -327,6 +327,7 @@ def test_a_statement_is_json_and_says_how_long_its_producer_tries() -> None:
         ("1795140030.393", NOW_US),
         ("1795140030", NOW_US - 393_000),
         (" \n", None),
+        ("253402300799", 253_402_300_799_000_000),
     ],
 )
 def test_a_time_may_be_written_in_two_ways(text: str, us: int | None) -> None:
@@ -337,6 +338,25 @@ def test_a_time_may_be_written_in_two_ways(text: str, us: int | None) -> None:
 def test_what_is_no_time_is_an_error(text: str) -> None:
     with pytest.raises(ValueError):
         MinMsgTime(None, no_retries).hear(A, text.encode())
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (b"253402300800", "253402300800 seconds since 1970 are after the year 9999"),
+        (b"1795140030393", "1795140030393 seconds since 1970 are after the year 9999"),
+        (b"9" * 65, "a time has no 65 characters"),
+        (b'{"lns":' + b"[" * 60_000, "a time has no 60007 characters"),
+        (b'{"lns":"\xff"}', "can't decode byte 0xff"),
+    ],
+)
+def test_a_statement_that_would_end_a_consumer_or_its_memory_is_none(
+    payload: bytes, said: str
+) -> None:
+    oldest = MinMsgTime(None, no_retries)
+    with pytest.raises(ValueError, match=said):
+        oldest.hear(A, payload)
+    assert oldest.oldest_us is None
 
 
 def test_the_smallest_time_of_all_producers_counts() -> None:

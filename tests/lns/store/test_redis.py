@@ -315,6 +315,10 @@ def stored(**fields: object) -> str:
     ("command", "said"),
     [
         (("SET", f"lns:{{{ALPHA}}}:sessions", "hello"), "something else than a session"),
+        (
+            ("SET", f"lns:{{{ALPHA}}}:sessions", '[{"z":' + "[" * 60_000),
+            "something else than a session",
+        ),
         (("HSET", f"lns:{{{ALPHA}}}:dev_nonces", "x", "lns-a"), "something else than a session"),
         (("SET", f"lns:{{{ALPHA}}}:sessions", stored(f_cnt_down=1 << 40)), "something else than"),
         (("SET", f"lns:{{{ALPHA}}}:sessions", stored(f_cnt_up=1 << 32)), "something else than"),

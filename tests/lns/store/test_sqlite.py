@@ -149,6 +149,16 @@ def test_sessions_out_of_range_are_told_when_the_store_is_opened(
         SqliteStore(path)
 
 
+@pytest.mark.parametrize("kept", [b'[{"dev_eui":"\xff"}]', b'[{"z":' + b"[" * 60_000])
+def test_sessions_that_are_no_text_or_nested_too_deeply_are_told(path: Path, kept: bytes) -> None:
+    SqliteStore(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("INSERT INTO device VALUES (?, ?)", (ALPHA, kept))
+    db.close()
+    with pytest.raises(StoreUnavailable, match="holds sessions nobody can read"):
+        SqliteStore(path)
+
+
 def test_an_outbox_is_no_store(path: Path) -> None:
     Outbox(path).close()
     with pytest.raises(StoreUnavailable, match="holds something else than the sessions"):
