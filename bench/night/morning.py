@@ -69,7 +69,7 @@ class Known:
 def read_known(path: Path) -> tuple[Known, ...]:
     """What is known; nothing without the file. KnownUnreadable."""
     try:
-        found = tomllib.loads(path.read_text("utf-8"))
+        found = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         return ()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, RecursionError) as error:

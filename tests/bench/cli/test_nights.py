@@ -123,6 +123,8 @@ def test_a_file_of_known_failures_that_cannot_be_used_is_told(
         file.write_text(text)
         assert main(["known", "--known", str(file)]) == 4
         assert why in capsys.readouterr().err
+    file.write_text("\ufeff[[known]]\ncase = 'a'\nissue = 'b'\n", "utf-8")
+    assert main(["known", "--known", str(file)]) == 0
 
 
 def test_nights_and_builds_are_compared(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
