@@ -49,6 +49,16 @@ EXAMPLES = (
     "lorabench known add 'restart/*' --issue LNS-42 --until 2026-12-24",
     "lorabench known expired",
 )
+CODES = {
+    "compare": {
+        0: "the new one is not worse",
+        1: "the new one is worse",
+        2: "interrupted",
+        4: "they have nothing in common, or usage: the message says what to change",
+        10: "different, but undecided",
+        11: "too few conclusive pairs",
+    }
+}
 KNOWN = Path("known.toml")
 NIGHTS_SHOWN = 14
 LISTED_MAX = 20
@@ -214,9 +224,6 @@ def known(
 
 def compare(old: str, new: str, /, *, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
     """Say whether one build is worse than another, from what both have been through.
-
-    Exit code: 0 not worse, 1 worse, 10 different but undecided, 11 too few conclusive pairs,
-    4 nothing in common.
 
     :param old: A run, `latest`, a night, a line, or LINE@BUILD.
     :param new: The same, of the build in question.

@@ -3,11 +3,12 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from inspect import cleandoc
 from pathlib import Path
+from types import ModuleType
 
 from cyclopts import App, CycloptsError
 from cyclopts.config import Toml
@@ -41,10 +42,15 @@ COMMANDS: dict[str, str] = {
     "emulate": "lns.emulate",
     "certificates": "lns.certificates",
 }
-"""Of each command its module in `bench.cli`, with EXAMPLES, perhaps VERBS, and its function.
+"""Of each command its module in `bench.cli`, with EXAMPLES, perhaps VERBS or CODES (exit codes
+of its own, by command), and its function.
 
 Only the module that is asked for is imported: all of them take more than a second.
 """
+
+
+_EXAMPLE_MAX = 74
+"""Columns of an example in a terminal of eighty, beside what stands around it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,8 +132,8 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
         path = f"{__package__}.{module}"
         if only in (None, name):
             found = import_module(path)
-            own = [example for example in found.EXAMPLES if example.split()[1:2] == [name]]
-            epilogue = _epilogue(own or found.EXAMPLES)
+            codes: dict[str, dict[int, str]] = getattr(found, "CODES", {})
+            epilogue = _epilogue(_examples(name, found), codes.get(name, MEANINGS))
             command = getattr(found, function)
             verbs: dict[str, Callable[..., int]] = getattr(found, "VERBS", {})
             for documented in (command, *verbs.values()):
@@ -147,10 +153,33 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
     return app
 
 
-def _epilogue(examples: Sequence[str]) -> str:
-    listed = [f"  {example}" for example in examples]
-    codes = [f"  {code:3}  {meaning}" for code, meaning in MEANINGS.items()]
+def _examples(command: str, module: ModuleType) -> list[str]:
+    """Those of a command; what begins with none of its module goes with the one before."""
+    own: dict[str, list[str]] = {}
+    last = command
+    for example in module.EXAMPLES:
+        word = "".join(example.split()[1:2])
+        if COMMANDS.get(word, "").rpartition(".")[0] == module.__name__.removeprefix("bench.cli."):
+            last = word
+        own.setdefault(last, []).append(example)
+    return own[command]
+
+
+def _epilogue(examples: Sequence[str], meanings: Mapping[int, str] = MEANINGS) -> str:
+    listed = [f"  {_folded(example)}" for example in examples]
+    codes = [f"  {code:3}  {meaning}" for code, meaning in meanings.items()]
     return "\n".join(["Examples:", *listed, "", "Exit codes:", *codes])
+
+
+def _folded(example: str) -> str:
+    # A terminal would break it anywhere, and what is copied from there would be two commands.
+    lines: list[str] = []
+    for part in re.split(r" (?=--)", example):
+        if lines and len(f"{lines[-1]} {part}") <= _EXAMPLE_MAX:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return " \\\n    ".join(lines)
 
 
 def _version() -> str:

@@ -228,7 +228,7 @@ def remarks_on(ran: Ran, rig: str) -> list[str]:
     left_out = read_left_out(ran.folder)
     if left_out:
         missing = ", ".join(f"{names} ({count})" for names, count in left_out.items())
-        remarks.append(f"{sum(left_out.values())} left out; the {rig} rig has no: {missing}")
+        remarks.append(f"{sum(left_out.values())} left out; the {rig} rig lacks: {missing}")
     return remarks
 
 
@@ -243,7 +243,7 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
         outcome, left_open = pytest.ExitCode.TESTS_FAILED, _left_open(left)
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED and lines.lacking:
         raise Refused(
-            f"None of these scenarios can be played on the {selection.rig} rig: it has no"
+            f"None of these scenarios can be played on the {selection.rig} rig; it lacks:"
             f" {', '.join(lines.lacking)}."
         )
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:

@@ -27,8 +27,8 @@ EXAMPLES = (
     "lorabench devices --bench lab.toml",
     "lorabench devices --identify --bench lab.toml --json",
     "lorabench devices provision dut --bench lab.toml --dry-run",
-    "lorabench devices provision --port /dev/ttyUSB0 --dev-eui AC1F09FFFE000001 \\",
-    "    --join-eui AC1F09FFF8680001 --app-key-file dut.key --role DUT",
+    "lorabench devices provision --port /dev/ttyUSB0 --dev-eui AC1F09FFFE000001"
+    " --join-eui AC1F09FFF8680001 --app-key-file dut.key --role DUT",
     "lorabench devices reset --port /dev/ttyUSB0",
     "lorabench devices replay replayer 40EFCDAB01... --freq 868.1 --dr 5 --bench lab.toml",
     "lorabench devices replay replayer --message updf.json --bench lab.toml",
