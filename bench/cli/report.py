@@ -149,12 +149,13 @@ def score_runs(
 ) -> dict[str, dict[str, Any]]:
     """The score of each run by its folder's name; starts Spark, which takes seconds.
 
-    Refused when there is no Java, two of the folders have the same name, or the executors of a
-    cluster do not see the captures; BenchBroken while another process writes to the lake.
+    Refused when there is no Java, no such master or lake, two of the folders have the same name,
+    or the executors of a cluster do not see the captures; BenchBroken while another process writes
+    to the lake.
     """
-    from bench.lake.lake import CapturesOutOfReach, LakeBusy
+    from bench.lake.lake import CapturesOutOfReach, LakeBusy, LakeOutOfReach
     from bench.score import job  # Spark is imported by those commands alone that need it
-    from bench.spark.session import JavaMissing
+    from bench.spark.session import JavaMissing, MasterUnusable
 
     if len({folder.name for folder in folders}) < len(folders):
         raise Refused(
@@ -163,7 +164,8 @@ def score_runs(
         )
     with (
         refusing(LakeBusy, by=BenchBroken),
-        refusing(CapturesOutOfReach),
+        refusing(CapturesOutOfReach, LakeOutOfReach),
+        refusing(MasterUnusable, said="--master: {}"),
         refusing(JavaMissing, said="{}."),
     ):
         return job.score(folders, lake=lake, master=master, progress=progress)
@@ -187,7 +189,7 @@ def timing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
         rows.append(("host", f"stalled for {ms(worst_us)} ms at worst"))
     if left_out := score_object.get("left_out", []):
         missing = sorted({name for case in left_out for name in case["missing"] or ()})
-        rows.append(("left out", f"{len(left_out)}; this rig lacks {', '.join(missing)}"))
+        rows.append(("left out", f"{len(left_out)}: {', '.join(missing)}"))
     return rows
 
 
