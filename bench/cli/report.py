@@ -240,6 +240,7 @@ def report(
             [
                 ("run", shown_path(folder)),
                 ("verdicts", in_words(score.get("totals", {}))),
+                *missing_rows(score),
                 *_unscored_rows(folder, score),
                 ("report", shown_path(folder / REPORT)),
             ]

@@ -56,6 +56,10 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
     script = templates.get_template("report.js.j2").render()
     index_of = {verdict.case: index for index, verdict in enumerate(score.verdicts)}
     words = Counter(verdict.wording for verdict in score.verdicts)
+    books = score.wholeness
+    missing = {*books.unplayed, *(one.case for one in books.withheld)}
+    not_judged = len(missing - index_of.keys())
+    cases = len(score.verdicts) + not_judged
     found = causes(score, shown_stories.anchors)
     about = facts(score, manifest)
     return templates.get_template("report.html.j2").render(
@@ -67,7 +71,8 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         code=code_of(words, score.inconclusive_share_max)
         if score.wholeness.whole
         else ExitCode.BENCH_ERROR,
-        tiles=[(word, words[word], percent(words[word], len(score.verdicts))) for word in WORDS],
+        tiles=[(word, words[word], percent(words[word], cases)) for word in WORDS],
+        not_judged=not_judged,
         facts=about,
         causes=found,
         headline=_headline(found, conclusion(score).verdict),
