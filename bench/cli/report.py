@@ -116,9 +116,9 @@ EXAMPLES = (
     "lorabench score latest",
     "lorabench score runs/20261120T020003Z-7f3a --json",
     "lorabench timeline latest",
-    "lorabench timeline latest second_station",
-    "lorabench timeline latest 'same_station Mark'",
-    "lorabench timeline runs/20261120T020003Z-7f3a retry_is_heard_by_both --json",
+    "lorabench timeline latest 'second_station Mark-confirmed'",
+    "lorabench timeline latest 'heard_by_the_same_station Mark'",
+    "lorabench timeline runs/20261120T020003Z-7f3a 'retry_is_heard_by_both Drop' --json",
 )
 REPORT = "report.html"
 

@@ -119,9 +119,13 @@ def _not_ours(row: Row, found: Found | None) -> str:
 
 
 def _screen(inventory: Inventory, rows: Sequence[Row]) -> Iterable[str]:
-    yield f"{inventory.name}: {len(inventory.devices)} devices, " + (
-        f"{len(inventory.replayers)} replayers, {len(inventory.gateways)} gateways"
-    )
+    parts = {
+        "device": inventory.devices,
+        "replayer": inventory.replayers,
+        "gateway": inventory.gateways,
+    }
+    counted = [f"{len(have)} {what}{'s' * (len(have) != 1)}" for what, have in parts.items()]
+    yield f"{inventory.name}: {', '.join(counted)}"
     owner = owner_of(inventory)
     if owner is not None:
         yield f"in use by {owner}"
