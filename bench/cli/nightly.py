@@ -67,8 +67,8 @@ from bench.host.program import HostError
 from bench.lab.inventory import Inventory, NoSuchPart
 from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
+from bench.night.known import Known
 from bench.night.memory import sick_parts
-from bench.night.morning import Known
 from bench.night.record import ExitCode, worst
 from bench.run.run_record import RunRecord, describe
 from bench.run.wall_clock import check

@@ -18,18 +18,9 @@ from bench.cli.output import RUNS, AsJson, Refused, RunsRead, answer, labelled, 
 from bench.cli.report import LATEST, REPORT, missing_rows, oracle_words, resolve, timing_rows
 from bench.night.comparison import Outcome, compared, table
 from bench.night.comparison import sentence as answer_of
+from bench.night.known import Known, KnownUnreadable, add_known, read_known
 from bench.night.memory import remembered
-from bench.night.morning import (
-    KINDS,
-    Known,
-    KnownUnreadable,
-    Line,
-    Night,
-    add_known,
-    gate,
-    read_known,
-    with_known,
-)
+from bench.night.morning import KINDS, Line, Night, gate, with_known
 from bench.night.record import FAIL, ExitCode, Recorded, exit_code, in_words, record_of
 from bench.night.series import Series, State
 from bench.night.statistics import wilson

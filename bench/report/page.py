@@ -13,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bench.capture.run_folder import replace
-from bench.night.morning import KINDS, Change, Known, Line, Night, with_known
+from bench.night.known import Known
+from bench.night.morning import KINDS, Change, Line, Night, with_known
 from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, ExitCode, code_of
 from bench.night.series import STEADY, Series, State
 from bench.night.statistics import shifts, wilson
