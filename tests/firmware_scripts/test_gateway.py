@@ -63,9 +63,12 @@ def test_a_dry_run_writes_nothing(root: Path) -> None:
     assert calls(root.parent / "bin", "systemctl") == []
 
 
-def test_wss_with_a_token_writes_a_header_that_only_its_user_reads(root: Path) -> None:
+@pytest.mark.parametrize("written", ["s3cret\n", "Authorization: Bearer s3cret\r\n"])
+def test_wss_with_a_token_writes_a_header_that_only_its_user_reads(
+    root: Path, written: str
+) -> None:
     (root / "ca.crt").write_text("CA\n")
-    (root / "token").write_text("s3cret\n")
+    (root / "token").write_text(written)
     ended = configure(
         *(root, "--trust", root / "ca.crt", "--token-file", root / "token"), tap="wss://h:6090"
     )
@@ -123,6 +126,8 @@ def test_a_board_whose_pins_nobody_has_confirmed_is_said(root: Path) -> None:
         (["--eui", "0016"], "16 hex digits"),
         (["--tap", "http://h:6090"], "--tap is ws://host:port"),
         (["--tap", "ws://h"], "--tap is ws://host:port"),
+        (["--tap", "ws://h:0"], "--tap is ws://host:port"),
+        (["--tap", "ws://h:65536"], "--tap is ws://host:port"),
         (["--tap", "wss://h:1"], "wss:// needs --trust"),
         (["--token-file", "/not/there"], "belong to wss://"),
         (["--tap", "wss://h:1", "--trust", "/not/there"], "/not/there cannot be read"),
