@@ -189,7 +189,7 @@ def timing_rows(score_object: dict[str, Any]) -> list[tuple[str, object]]:
         rows.append(("host", f"stalled for {ms(worst_us)} ms at worst"))
     if left_out := score_object.get("left_out", []):
         missing = sorted({name for case in left_out for name in case["missing"] or ()})
-        rows.append(("left out", f"{len(left_out)}: {', '.join(missing)}"))
+        rows.append(("left out", f"{len(left_out)}; this rig lacks {', '.join(missing)}"))
     return rows
 
 

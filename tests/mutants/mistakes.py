@@ -93,6 +93,13 @@ MUTANTS = (
         PAGE,
     ),
     Mutant(
+        "a night is compared with itself",
+        "bench/cli/against.py",
+        "    found = compared(other.runs, [new])\n",
+        "    found = compared(runs_named(other.name, folder.parent), [new])\n",
+        "tests/bench/cli/test_against.py",
+    ),
+    Mutant(
         "an emulated station does not say that its channels have come",
         "bench/virtual/lab/air_process.py",
         '            print(f"INFO: Configuring for region: {where}", flush=True)\n',
