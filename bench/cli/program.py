@@ -3,17 +3,19 @@
 import os
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from inspect import cleandoc
 from pathlib import Path
+from tomllib import TOMLDecodeError
 from types import ModuleType
 
 from cyclopts import App, CycloptsError
-from cyclopts.config import Toml
+from cyclopts.config import Dict
 
-from bench.cli.output import PROGRAM, Refused, print_error, print_json
+from bench.cli.output import PROGRAM, Refused, print_error, print_json, refusing
 from bench.night.record import MEANINGS, ExitCode
 
 COMMANDS: dict[str, str] = {
@@ -99,7 +101,7 @@ def _run(words: list[str]) -> int:
     return result if isinstance(result, int) else ExitCode.PASSED
 
 
-def _config(words: Sequence[str]) -> Toml | None:
+def _config(words: Sequence[str]) -> Dict | None:
     if list(words[:1]) != ["inbox"]:
         return None
     named = [word for word in words if word.startswith("--config=")]
@@ -110,10 +112,11 @@ def _config(words: Sequence[str]) -> Toml | None:
     file = named[-1].removeprefix("--config=")
     if not Path(file).is_file():
         raise Refused(f"--config: there is no file {file}.")
-    return Toml(file, must_exist=True)
+    with refusing(TOMLDecodeError, UnicodeDecodeError, said=f"--config: {file}: {{}}."):
+        return Dict(tomllib.loads(Path(file).read_text("utf-8-sig")), source=file)
 
 
-def application(only: str | None = None, *, config: Toml | None = None) -> App:
+def application(only: str | None = None, *, config: Dict | None = None) -> App:
     """The program with all its commands; what is not said is looked up in the configuration.
 
     With `only`, no other command is told of in the help.

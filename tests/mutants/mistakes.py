@@ -30,13 +30,6 @@ MUTANTS = (
         PROGRAM,
     ),
     Mutant(
-        "stations are sent to a port that there is not",
-        "bench/cli/lns.py",
-        '        address.host_and_port(tap)\n        return address.tc_uri(f"ws://{tap}")\n',
-        '        return f"ws://{tap}"\n',
-        PROGRAM,
-    ),
-    Mutant(
         "a catalogue of which nothing can be played is one",
         "scenarios/conftest.py",
         "    if not found.cases:\n",
