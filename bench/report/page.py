@@ -24,7 +24,7 @@ from bench.report.facts import AIM_GAP_MS, UNCOMMITTED, facts, host_words, timin
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
 from bench.report.stories import OUTSIDE_MAX, stories
-from bench.report.summary import morning_sentence
+from bench.report.summary import counted, morning_sentence
 from bench.report.tables import (
     ANSWERS,
     IMPORTED,
@@ -268,7 +268,7 @@ def nights_page(lines: Sequence[Line], known: Sequence[Known], today: str) -> st
     )
     chapters = [_chapter(line, known, date.fromisoformat(today)) for line in newest_first]
     words = environment()
-    words.globals |= {"SHOWN": SHOWN, "MEANINGS": MEANINGS, "TONES": TONES}
+    words.globals |= {"SHOWN": SHOWN, "MEANINGS": MEANINGS, "TONES": TONES, "counted": counted}
     return words.get_template("nights.html.j2").render(chapters=chapters)
 
 

@@ -52,6 +52,12 @@ def test_every_change_has_the_command_that_repeats_it_and_the_page_of_its_run(
     assert 'href="20260920T020000Z-0001/report.html"' in html
 
 
+def test_what_changed_in_a_night_is_counted_in_words(tmp_path: Path) -> None:
+    write_night(tmp_path, 0, {"group/a": "PASS", "group/b": "PASS"})
+    write_night(tmp_path, 1, {"group/a": "FAIL", "group/b": "FAIL"})
+    assert "<td>2 new failures</td>" in told(tmp_path)
+
+
 def test_the_map_has_the_loud_rows_first_and_folds_the_quiet_ones(tmp_path: Path) -> None:
     planted(tmp_path)
     html = told(tmp_path)
