@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -264,6 +266,21 @@ def test_another_computer_than_a_pi_is_refused(lab: Path) -> None:
     ended = install(lab, "--station", lab / "station")
     assert ended.code == 1
     assert "this is no Raspberry Pi OS" in ended.err
+    assert calls(lab / "bin", "apt-get") == []
+
+
+def test_a_user_who_is_not_there_is_told_before_anything_is_changed(lab: Path) -> None:
+    fake_program(lab / "bin", "id", "case $1 in -u) echo 0 ;; *) exit 1 ;; esac")
+    ended = install(lab, "--station", lab / "station")
+    assert ended.code == 1 and "there is no user pi" in ended.err
+    assert calls(lab / "bin", "apt-get") == []
+    assert "dtparam" not in (lab / "root/boot/firmware/config.txt").read_text()
+
+
+def test_who_has_seen_enough_of_the_table_of_boards_may_go() -> None:
+    command = f"{sys.executable} {SCRIPTS / 'gateway/configure.py'} --boards | head -n 1"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("board ") and ran.stderr == ""
 
 
 def test_an_unknown_option_is_told(lab: Path) -> None:
