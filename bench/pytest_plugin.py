@@ -125,6 +125,13 @@ def lacking(config: pytest.Config) -> list[str]:
     return sorted({name for _, names in config.stash[_SESSION].record.left_out for name in names})
 
 
+def not_played(config: pytest.Config) -> dict[str, str]:
+    """The cases that no rig can play, and why; none of them is lacking on this one."""
+    if _SESSION not in config.stash:
+        return {}
+    return {title.case: why for title, why in config.stash[_SESSION].record.not_played}
+
+
 def run_folder(config: pytest.Config) -> Path | None:
     """The folder of this run, as soon as it has one."""
     return config.stash[_SESSION].record.folder if _SESSION in config.stash else None

@@ -36,7 +36,7 @@ class BenchFile:
 def read_bench_file(path: Path) -> BenchFile:
     """The file's content; WrongUsage if there is none or it is no TOML."""
     try:
-        return BenchFile(path, tomllib.loads(path.read_text(encoding="utf-8")))
+        return BenchFile(path, tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except OSError as error:
         raise WrongUsage(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

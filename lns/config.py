@@ -22,6 +22,7 @@ from lns.lorawan.region import EU868, Region, region
 from lns.server.access import TOKEN, Tokens
 from lns.server.address import address, public_uri
 from lns.toml_file import (
+    ENCODING,
     ConfigError,
     DevAddrText,
     EuiText,
@@ -296,7 +297,7 @@ class Config:
 
     def mistake(self, section: str, key: str, said: str) -> ConfigError:
         """What is wrong with one key that looked right."""
-        return mistake(self.file, self.file.read_text("utf-8"), [section, key], said)
+        return mistake(self.file, self.file.read_text(ENCODING), [section, key], said)
 
 
 def load(path: Path) -> Config:

@@ -10,7 +10,7 @@ import re
 import tomllib
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -24,6 +24,9 @@ from pydantic import (
 from lns.lorawan import identifiers
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.region import REGIONS, region
+
+ENCODING = "utf-8-sig"
+"""That of a TOML file, with a byte order mark or without."""
 
 
 class ConfigError(Exception):
@@ -50,9 +53,12 @@ def read_model(path: Path, model: type[Model]) -> tuple[Model, str]:
 
 
 def read_table(path: Path) -> tuple[dict[str, Any], str]:
-    """The file as plain values and as text; ConfigError if it is no TOML."""
+    """The file as plain values and as text; ConfigError if it is no TOML.
+
+    A byte order mark, which editors of Windows put before a text, is no part of it.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding=ENCODING)
     except (OSError, UnicodeDecodeError) as error:
         said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"{path}: cannot be read: {said}") from error
@@ -161,13 +167,40 @@ def _sentence(path: Path, text: str, model: type[BaseModel], found: dict[str, An
         said = f"unknown key; {hint}"
     elif found["type"] == "missing":
         said = "is missing"
-    return str(mistake(path, text, where, said))
+    elif found["type"] in ("list_type", "tuple_type", "model_type"):
+        said = _shape(model, where)
+    return str(mistake(path, text, _place(model, where), said))
+
+
+def _shape(model: type[BaseModel], where: list[str | int]) -> str:
+    name = str(where[0])
+    field = model.model_fields[name]
+    if len(where) > 1 and isinstance(where[-1], str):
+        return 'has to be a list, such as ["one", "two"]'
+    if get_origin(field.annotation) in (list, tuple):
+        return f"is a list of tables: write [[{name}]], in two brackets, at the head of each"
+    return f"is one table: write [{name}], in single brackets, once, and its keys below"
+
+
+def _place(model: type[BaseModel], where: list[str | int]) -> list[str | int]:
+    # Behind a key that takes values of two kinds stands which of them was tried.
+    sections: list[Any] = [model]
+    for number, part in enumerate(where):
+        if isinstance(part, str):
+            if not sections:
+                return where[:number]
+            fields = sections[0].model_fields
+            sections = _sections(fields[part].annotation) if part in fields else []
+    return where
 
 
 def _known_keys(model: type[BaseModel], where: list[str | int]) -> list[str]:
     for part in where:
         if isinstance(part, str):
-            inner = model.model_fields[part].annotation
-            sections = [inner, *get_args(inner)]
-            model = next(s for s in sections if isinstance(s, type) and issubclass(s, BaseModel))
+            model = _sections(model.model_fields[part].annotation)[0]
     return sorted(field.alias or name for name, field in model.model_fields.items())
+
+
+def _sections(inner: Any) -> list[type[BaseModel]]:
+    sections = [inner, *get_args(inner)]
+    return [s for s in sections if isinstance(s, type) and issubclass(s, BaseModel)]

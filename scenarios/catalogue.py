@@ -1,6 +1,7 @@
 """The catalogue of edge cases as data, and how a line of it is played on a rig."""
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -121,10 +122,14 @@ class Catalogue:
 def read_catalogue(path: Path | str | None) -> Catalogue:
     """Every case of a catalogue; OSError or ValueError if the file is none at all."""
     path = Path(path or CATALOGUE)
+    no_catalogue = f"{path} is no catalogue, a JSON object with `cases`"
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))["cases"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ValueError(f"{path} is no catalogue, a JSON object with `cases`: {error!r}") from None
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{no_catalogue}: {error}") from None
+    listed = content.get("cases") if isinstance(content, dict) else content
+    if not isinstance(content, dict) or listed is None:
+        raise ValueError(no_catalogue)
     if not isinstance(listed, list):
         raise ValueError(f"{path} is no catalogue: its `cases` are no list")
     cases, unplayed, names = [], [], set()
@@ -139,9 +144,8 @@ def read_catalogue(path: Path | str | None) -> Catalogue:
             cases.append(_read_case(case))
         except NotForEvents as reason:
             unplayed.append(Unplayed(name, title, str(reason)))
-        except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-            why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-            unplayed.append(Unplayed(name, title, f"it cannot be read: {why}"))
+        except ValueError as error:
+            unplayed.append(Unplayed(name, title, f"it cannot be read: {error}"))
     return Catalogue(tuple(cases), tuple(unplayed))
 
 
@@ -154,14 +158,35 @@ class NotForEvents(Exception):
     """A case can be read, but not be played from its events; the text says why."""
 
 
+_FORMS = {
+    "id": (r".+", "a text"),
+    "title": (r".*", "a text"),
+    "events": (r".+", "a text, such as S1@0:U10 S2@60:U10"),
+    "l1": (
+        r"[NDSRx](\|[NDSRx])?( +[NDSRx](\|[NDSRx])?)*",
+        "a letter of N, D, S, R and x for each reception, such as N D|S",
+    ),
+    "up_drop_mark_none": (r"\d+(\*\d+)?(/\d+(\*\d+)?){2}", "three numbers, such as 1/2*1/2"),
+    "down_drop_mark_none": (r"\d+/\d+/\d+", "three numbers, such as 1/1/1"),
+}
+"""How each text of a case is written: a regular expression, and in words."""
 _SETUP = ("otaa", "relaxed", "srv", "sliding", "fcnt16_key", "two")
 
 
 def _read_case(case: Any) -> EdgeCase:
-    """One case, looked through to its last word; NotForEvents, or whatever cannot be read."""
-    if not case["events"]:
+    """One case, looked through to its last word; NotForEvents, or ValueError: it has no sense."""
+    if not isinstance(case, dict):
+        raise ValueError('it is no object, such as {"id": "X01", …}')
+    if case.get("events", "none") in (None, ""):
         raise NotForEvents("it is only prose, without events")
+    if missing := [key for key in (*_FORMS, "setup") if key not in case]:
+        raise ValueError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
+    for key, (form, words) in _FORMS.items():
+        if not isinstance(case[key], str) or not re.fullmatch(form, case[key], re.ASCII):
+            raise ValueError(f"{key} is {words}")
     setup = case["setup"]
+    if not isinstance(setup, dict):
+        raise ValueError("setup is an object; {} if there is nothing to say")
     if setup.get("two"):
         raise NotForEvents("it needs a second server")
     if setup.get("sliding", True) is not True:

@@ -23,11 +23,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a catalogue that is none."""
+    """Refuse a catalogue that is none, or of which nothing can be played."""
+    file = config.getoption("--catalogue")
     try:
-        read_catalogue(config.getoption("--catalogue"))
+        found = read_catalogue(file)
     except (OSError, ValueError) as error:
         raise pytest.UsageError(f"--catalogue: {error}") from None
+    if not found.cases:
+        why = "\n".join(f"{case.id}: {case.why}" for case in found.unplayed) or "it has none"
+        raise pytest.UsageError(f"--catalogue: no case of {file} can be played.\n{why}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config) -> None:

@@ -107,7 +107,8 @@ class Wholeness:
         elif self.unplayed:
             yield f"{_cases(len(self.unplayed))} not played"
         if self.withheld:
-            yield f"{_cases(len(self.withheld))} not whole, and nobody is blamed for them"
+            for_what = "it" if len(self.withheld) == 1 else "them"
+            yield f"{_cases(len(self.withheld))} not whole, and nobody is blamed for {for_what}"
         texts = [hole.text for hole in self.holes if hole.rule not in (Rule.ENDED, Rule.PLAYED)]
         if texts:
             more = len(texts) - 1

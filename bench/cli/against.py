@@ -9,7 +9,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 
 from bench.capture.run_folder import Origin
 from bench.cli.nights import label_of, runs_named
-from bench.cli.output import BenchBroken, ProgressDisplay, Refused
+from bench.cli.output import BenchBroken, ProgressDisplay, Refused, refusing
 from bench.cli.run import Ran, Selection, run_scenarios
 from bench.host.lns_process import COMMAND
 from bench.night.comparison import Comparison, Outcome, Stop, compared, table
@@ -29,18 +29,47 @@ PAIRS_MAX = 8
 Play = Callable[[Selection, ProgressDisplay], Ran]
 
 
+@dataclass(frozen=True, slots=True)
+class Other:
+    """What a night is compared with: older runs, or a server by the command that starts it."""
+
+    name: str
+    runs: tuple[Recorded, ...] = ()
+
+    @property
+    def is_server(self) -> bool:
+        return not self.runs
+
+
+def other_of(against: str, rig: str, runs: Path) -> Other:
+    """Whom a person means, before tonight has a run: then `latest` would be tonight itself.
+
+    Refused for what is neither a run, a night, a line, a build nor a command.
+    """
+    if is_command(against, runs):
+        if rig == "simulated":
+            raise Refused(
+                "--against: on the simulated rig the network server is part of this process. Run"
+                " the other build in its own tree with the same seed, then: lorabench compare OLD"
+                " NEW."
+            )
+        return Other(against)
+    return Other(against, tuple(runs_named(against, runs)))
+
+
 def is_command(against: str, runs: Path) -> bool:
     """Whether this is a command that starts a network server, and not the name of a run."""
-    words = shlex.split(against)
+    with refusing(ValueError, said="--against: {}."):
+        words = shlex.split(against)
     return bool(words) and not (runs / against).exists() and shutil.which(words[0]) is not None
 
 
-def against_run(against: str, folder: Path, runs: Path) -> tuple[Comparison, list[str]]:
-    """A run of tonight beside an older one, and what a person reads of it."""
-    old, new = runs_named(against, runs), record_of(folder)
+def against_run(other: Other, folder: Path) -> tuple[Comparison, list[str]]:
+    """A run of tonight beside older ones, and what a person reads of it."""
+    new = record_of(folder)
     assert new is not None
-    found = compared(old, [new])
-    return found, table(found, label_of(against, old), label_of("tonight", [new]))
+    found = compared(other.runs, [new])
+    return found, table(found, label_of(other.name, other.runs), label_of("tonight", [new]))
 
 
 def against_server(
@@ -55,11 +84,6 @@ def against_server(
 
     KeyboardInterrupt when a run was interrupted.
     """
-    if selection.rig == "simulated":
-        raise Refused(
-            "--against: on the simulated rig the network server is part of this process. Run the "
-            "other build in its own tree with the same seed, then: lorabench compare OLD NEW."
-        )
     number = int.from_bytes(blake2b(command.encode(), digest_size=4).digest(), "big")
     theirs = replace(selection, origin=Origin(line=command, dut=f"lns@against+{number:08x}"))
     ours = replace(selection, origin=Origin(line=selection.origin.line, dut=selection.origin.dut))

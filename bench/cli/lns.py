@@ -409,13 +409,20 @@ def emulate(
     region_of(region)
     if words:
         raise Refused(f"{words[0]!r}: something is done with --control and the lab's folder.")
-    host, _, port = tap.rpartition(":")
-    if not host or not port.isdecimal() or port == "0":
-        raise Refused(f"--tap {tap}: it is a host and a port, such as 127.0.0.1:6090.")
+    uri = _tap_uri(tap)
     where = folder or Path(tempfile.mkdtemp(prefix="lorabench-lab-"))
     with refusing(HostError, by=BenchBroken):
-        asyncio.run(_run(EmulatedLab(where, f"ws://{tap}", region=region), as_json=as_json))
+        asyncio.run(_run(EmulatedLab(where, uri, region=region), as_json=as_json))
     return ExitCode.PASSED
+
+
+def _tap_uri(tap: str) -> str:
+    try:
+        address.host_and_port(tap)
+        return address.tc_uri(f"ws://{tap}")
+    except ValueError:
+        wanted = "a host and a port from 1 to 65535, such as 127.0.0.1:6090"
+        raise Refused(f"--tap {tap}: it is {wanted}.") from None
 
 
 def _control(folder: Path, words: tuple[str, ...]) -> int:

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 import bench
 from bench.capture.run_folder import Origin
-from bench.cli.against import against_run, against_server, is_command
+from bench.cli.against import Other, against_run, against_server, other_of
 from bench.cli.nights import (
     KNOWN,
     Judged,
@@ -67,8 +67,8 @@ from bench.host.program import HostError
 from bench.lab.inventory import Inventory, NoSuchPart
 from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
+from bench.night.known import Known
 from bench.night.memory import sick_parts
-from bench.night.morning import Known
 from bench.night.record import ExitCode, worst
 from bench.run.run_record import RunRecord, describe
 from bench.run.wall_clock import check
@@ -147,7 +147,7 @@ class Night:
     dut: str | None = None
     gate: Gate = "all"
     known: tuple[Known, ...] = ()
-    against: str | None = None
+    against: Other | None = None
     label: str = ""
 
     def origin(self, *, explores: bool = False) -> Origin:
@@ -235,8 +235,9 @@ def nightly(
     """
     if keep < 1:
         raise Refused("--keep is a number of nights, 1 at least: the last one stays as it is.")
+    rig_below = _rig_of(rig, bench, without)
     night = Night(
-        rig=_rig_of(rig, bench, without),
+        rig=rig_below,
         inventory=None if bench is None else _lab_of(bench, without, runs),
         seed=seed,
         runs=runs,
@@ -250,7 +251,7 @@ def nightly(
         dut=dut,
         gate=gate,
         known=known_of(known),
-        against=against,
+        against=None if against is None else other_of(against, rig_below, runs),
         label=label_of_tonight(runs),
     )
     with ProgressDisplay() as display:
@@ -444,7 +445,7 @@ def _judged(
         code = worst([morning.code, of_histories])
     if night.against is None:
         return Outcome(judged=judged, code=code, compacted=compacted, morning=morning)
-    stage(f"against {night.against}")
+    stage(f"against {night.against.name}")
     verdict, lines = _against(night, night.against, folders[SCENARIOS], display)
     if verdict is Verdict.WORSE and code not in NOT_GATED:
         code = ExitCode.FAILED
@@ -472,12 +473,12 @@ def _left_out(inventory: Inventory) -> Iterator[str]:
 
 
 def _against(
-    night: Night, against: str, folder: Path, display: ProgressDisplay
+    night: Night, other: Other, folder: Path, display: ProgressDisplay
 ) -> tuple[Verdict, list[str]]:
-    if is_command(against, night.runs):
-        found, lines = against_server(against, _selection(night), display)
+    if other.is_server:
+        found, lines = against_server(other.name, _selection(night), display)
     else:
-        found, lines = against_run(against, folder, night.runs)
+        found, lines = against_run(other, folder)
     return found.outcome, lines
 
 

@@ -28,18 +28,9 @@ from bench.cli.output import (
 from bench.cli.report import LATEST, REPORT, missing_rows, oracle_words, resolve, timing_rows
 from bench.night.comparison import Outcome, compared, table
 from bench.night.comparison import sentence as answer_of
+from bench.night.known import Known, KnownUnreadable, add_known, read_known
 from bench.night.memory import remembered
-from bench.night.morning import (
-    KINDS,
-    Known,
-    KnownUnreadable,
-    Line,
-    Night,
-    add_known,
-    gate,
-    read_known,
-    with_known,
-)
+from bench.night.morning import KINDS, Line, Night, gate, with_known
 from bench.night.record import FAIL, ExitCode, Recorded, exit_code, in_words, record_of
 from bench.night.series import Series, State
 from bench.night.statistics import wilson
@@ -59,6 +50,16 @@ EXAMPLES = (
     "lorabench known add 'restart/*' --issue LNS-42 --until 2026-12-24",
     "lorabench known expired",
 )
+CODES = {
+    "compare": {
+        0: "the new one is not worse",
+        1: "the new one is worse",
+        2: "interrupted",
+        4: "they have nothing in common, or usage: the message says what to change",
+        10: "different, but undecided",
+        11: "too few conclusive pairs",
+    }
+}
 KNOWN = Path("known.toml")
 NIGHTS_SHOWN = 14
 LISTED_MAX = 20
@@ -224,9 +225,6 @@ def known(
 
 def compare(old: str, new: str, /, *, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
     """Say whether one build is worse than another, from what both have been through.
-
-    Exit code: 0 not worse, 1 worse, 10 different but undecided, 11 too few conclusive pairs,
-    4 nothing in common.
 
     :param old: A run, `latest`, a night, a line, or LINE@BUILD.
     :param new: The same, of the build in question.

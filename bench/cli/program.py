@@ -4,19 +4,22 @@ import errno
 import os
 import re
 import sys
+import tomllib
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from inspect import cleandoc
 from pathlib import Path
+from tomllib import TOMLDecodeError
+from types import ModuleType
 from typing import TextIO
 
 from cyclopts import App, CycloptsError
-from cyclopts.config import Toml
+from cyclopts.config import Dict
 
-from bench.cli.output import PROGRAM, STDOUT, Refused, print_error, print_json
+from bench.cli.output import PROGRAM, STDOUT, Refused, print_error, print_json, refusing
 from bench.night.record import MEANINGS, ExitCode
 from lns.capture import naming
 
@@ -46,13 +49,18 @@ COMMANDS: dict[str, str] = {
     "emulate": "lns.emulate",
     "certificates": "lns.certificates",
 }
-"""Of each command its module in `bench.cli`, with EXAMPLES, perhaps VERBS, and its function.
+"""Of each command its module in `bench.cli`, with EXAMPLES, perhaps VERBS or CODES (exit codes
+of its own, by command), and its function.
 
 Only the module that is asked for is imported: all of them take more than a second.
 """
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Why a disk takes no more, which no other word of a person would change."""
+
+
+_EXAMPLE_MAX = 74
+"""Columns of an example in a terminal of eighty, beside what stands around it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -141,7 +149,7 @@ def _run(words: list[str]) -> int:
     return result if isinstance(result, int) else ExitCode.PASSED
 
 
-def _config(words: Sequence[str]) -> Toml | None:
+def _config(words: Sequence[str]) -> Dict | None:
     if list(words[:1]) != ["inbox"]:
         return None
     named = [word for word in words if word.startswith("--config=")]
@@ -152,10 +160,11 @@ def _config(words: Sequence[str]) -> Toml | None:
     file = named[-1].removeprefix("--config=")
     if not Path(file).is_file():
         raise Refused(f"--config: there is no file {file}.")
-    return Toml(file, must_exist=True)
+    with refusing(TOMLDecodeError, UnicodeDecodeError, said=f"--config: {file}: {{}}."):
+        return Dict(tomllib.loads(Path(file).read_text("utf-8-sig")), source=file)
 
 
-def application(only: str | None = None, *, config: Toml | None = None) -> App:
+def application(only: str | None = None, *, config: Dict | None = None) -> App:
     """The program with all its commands; what is not said is looked up in the configuration.
 
     With `only`, no other command is told of in the help.
@@ -174,8 +183,8 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
         path = f"{__package__}.{module}"
         if only in (None, name):
             found = import_module(path)
-            own = [example for example in found.EXAMPLES if example.split()[1:2] == [name]]
-            epilogue = _epilogue(own or found.EXAMPLES)
+            codes: dict[str, dict[int, str]] = getattr(found, "CODES", {})
+            epilogue = _epilogue(_examples(name, found), codes.get(name, MEANINGS))
             command = getattr(found, function)
             verbs: dict[str, Callable[..., int]] = getattr(found, "VERBS", {})
             for documented in (command, *verbs.values()):
@@ -195,10 +204,33 @@ def application(only: str | None = None, *, config: Toml | None = None) -> App:
     return app
 
 
-def _epilogue(examples: Sequence[str]) -> str:
-    listed = [f"  {example}" for example in examples]
-    codes = [f"  {code:3}  {meaning}" for code, meaning in MEANINGS.items()]
+def _examples(command: str, module: ModuleType) -> list[str]:
+    """Those of a command; what begins with none of its module goes with the one before."""
+    own: dict[str, list[str]] = {}
+    last = command
+    for example in module.EXAMPLES:
+        word = "".join(example.split()[1:2])
+        if COMMANDS.get(word, "").rpartition(".")[0] == module.__name__.removeprefix("bench.cli."):
+            last = word
+        own.setdefault(last, []).append(example)
+    return own[command]
+
+
+def _epilogue(examples: Sequence[str], meanings: Mapping[int, str] = MEANINGS) -> str:
+    listed = [f"  {_folded(example)}" for example in examples]
+    codes = [f"  {code:3}  {meaning}" for code, meaning in meanings.items()]
     return "\n".join(["Examples:", *listed, "", "Exit codes:", *codes])
+
+
+def _folded(example: str) -> str:
+    # A terminal would break it anywhere, and what is copied from there would be two commands.
+    lines: list[str] = []
+    for part in re.split(r" (?=--)", example):
+        if lines and len(f"{lines[-1]} {part}") <= _EXAMPLE_MAX:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(part)
+    return " \\\n    ".join(lines)
 
 
 def _version() -> str:

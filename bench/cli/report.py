@@ -116,9 +116,9 @@ EXAMPLES = (
     "lorabench score latest",
     "lorabench score runs/20261120T020003Z-7f3a --json",
     "lorabench timeline latest",
-    "lorabench timeline latest second_station",
-    "lorabench timeline latest 'same_station Mark'",
-    "lorabench timeline runs/20261120T020003Z-7f3a retry_is_heard_by_both --json",
+    "lorabench timeline latest 'second_station Mark-confirmed'",
+    "lorabench timeline latest 'heard_by_the_same_station Mark'",
+    "lorabench timeline runs/20261120T020003Z-7f3a 'retry_is_heard_by_both Drop' --json",
 )
 REPORT = "report.html"
 
@@ -149,12 +149,13 @@ def score_runs(
 ) -> dict[str, dict[str, Any]]:
     """The score of each run by its folder's name; starts Spark, which takes seconds.
 
-    Refused when there is no Java, two of the folders have the same name, or the executors of a
-    cluster do not see the captures; BenchBroken while another process writes to the lake.
+    Refused when there is no Java, no such master or lake, two of the folders have the same name,
+    or the executors of a cluster do not see the captures; BenchBroken while another process writes
+    to the lake.
     """
-    from bench.lake.lake import CapturesOutOfReach, LakeBusy
+    from bench.lake.lake import CapturesOutOfReach, LakeBusy, LakeOutOfReach
     from bench.score import job  # Spark is imported by those commands alone that need it
-    from bench.spark.session import JavaMissing
+    from bench.spark.session import JavaMissing, MasterUnusable
 
     if len({folder.name for folder in folders}) < len(folders):
         raise Refused(
@@ -163,7 +164,8 @@ def score_runs(
         )
     with (
         refusing(LakeBusy, by=BenchBroken),
-        refusing(CapturesOutOfReach),
+        refusing(CapturesOutOfReach, LakeOutOfReach),
+        refusing(MasterUnusable, said="--master: {}"),
         refusing(JavaMissing, said="{}."),
     ):
         return job.score(folders, lake=lake, master=master, progress=progress)
@@ -238,6 +240,7 @@ def report(
             [
                 ("run", shown_path(folder)),
                 ("verdicts", in_words(score.get("totals", {}))),
+                *missing_rows(score),
                 *_unscored_rows(folder, score),
                 ("report", shown_path(folder / REPORT)),
             ]

@@ -119,6 +119,8 @@ class Ran:
     interrupted: bool
     left_open: str = ""
     """What nobody has closed, which pytest tells of in the end."""
+    not_played: Mapping[str, str] = field(default_factory=dict)
+    """Cases that no rig can play, and why."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -225,10 +227,13 @@ def remarks_on(ran: Ran, rig: str) -> list[str]:
             f" little else ran: {', '.join(again)}. Why, stands above: this host was late, or a"
             " stimulus did not come about."
         )
-    left_out = read_left_out(ran.folder)
+    if ran.not_played:
+        remarks.append(f"{len(ran.not_played)} of the catalogue not played, named above.")
+    told = ran.not_played.values()
+    left_out = {why: n for why, n in read_left_out(ran.folder).items() if why not in told}
     if left_out:
         missing = ", ".join(f"{names} ({count})" for names, count in left_out.items())
-        remarks.append(f"{sum(left_out.values())} left out; the {rig} rig has no: {missing}")
+        remarks.append(f"{sum(left_out.values())} left out; the {rig} rig lacks: {missing}")
     return remarks
 
 
@@ -243,7 +248,7 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
         outcome, left_open = pytest.ExitCode.TESTS_FAILED, _left_open(left)
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED and lines.lacking:
         raise Refused(
-            f"None of these scenarios can be played on the {selection.rig} rig: it has no"
+            f"None of these scenarios can be played on the {selection.rig} rig; it lacks:"
             f" {', '.join(lines.lacking)}."
         )
     if outcome == pytest.ExitCode.NO_TESTS_COLLECTED:
@@ -261,7 +266,8 @@ def run_scenarios(selection: Selection, display: ProgressDisplay) -> Ran:
     if folder is None:
         raise BenchBroken(f"The scenarios left no capture in {selection.capture_dir}.")
     verdicts = tuple(read_verdicts(folder))
-    return Ran(folder, verdicts, wholeness(folder), lines.failed, interrupted, left_open)
+    books = wholeness(folder)
+    return Ran(folder, verdicts, books, lines.failed, interrupted, left_open, lines.not_played)
 
 
 def _left_open(left: Exception) -> str:

@@ -61,7 +61,8 @@ EXCEPTION_NAME = re.compile(r"^(?:Failed|(?:\w+\.)+\w+): ")
 class ScenarioLines:
     """Remembers how many cases of a pytest run ended, and how those of this scenario went.
 
-    `lacking`: what the rig does not have for the scenarios that it left out. `folder`: of the run.
+    `lacking`: what the rig does not have for the scenarios that it left out. `not_played`: cases
+    that no rig can play, and why. `folder`: of the run.
     """
 
     display: ProgressDisplay
@@ -70,6 +71,7 @@ class ScenarioLines:
     failed: int = 0
     broken: list[str] = field(default_factory=list)
     lacking: list[str] = field(default_factory=list)
+    not_played: dict[str, str] = field(default_factory=dict)
     folder: Path | None = None
     _stages: dict[str, list[pytest.TestReport]] = field(default_factory=dict)
     _scenario: str = ""
@@ -109,8 +111,11 @@ class ScenarioLines:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.lacking = pytest_plugin.lacking(session.config)
+        self.not_played = pytest_plugin.not_played(session.config)
         self.folder = pytest_plugin.run_folder(session.config)
         self._print_scenario()
+        for case, why in self.not_played.items():
+            self.display.line(f"not played: {case}: {why}")
 
     def _case_ended(self, stages: Sequence[pytest.TestReport]) -> None:
         name = short_name(stages[0].nodeid)
@@ -230,7 +235,7 @@ _HISTORIES = "test_explored.py"
 
 def _keeps_histories(catalogue: Path) -> bool:
     try:
-        cases = json.loads(catalogue.read_text(encoding="utf-8"))["cases"]
+        cases = json.loads(catalogue.read_text(encoding="utf-8-sig"))["cases"]
         if not any("history" in case for case in cases):
             return False
     except (ValueError, TypeError, KeyError, RecursionError):

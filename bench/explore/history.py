@@ -498,16 +498,19 @@ class KeptHistory:
 def read_histories(path: Path) -> list[KeptHistory]:
     """Every history of a file; OSError or ValueError with the place of what cannot be read."""
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))["cases"]
+        listed = json.loads(path.read_text(encoding="utf-8-sig"))["cases"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         why = f"{path} keeps no histories, a JSON object with `cases`: {error!r}"
         raise ValueError(why) from None
     cases: dict[str, KeptHistory] = {}
     for place, case in enumerate(listed, 1):
         try:
+            if not all(isinstance(case[key], str) for key in ("id", "title", "history")):
+                raise ValueError("id, title and history are texts")
             kept = KeptHistory(case["id"], case["title"], read_history(case["history"]))
         except (ValueError, TypeError, KeyError) as error:
-            raise ValueError(f"{path}: case {place} cannot be read: {error}") from None
+            why = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ValueError(f"{path}: case {place} cannot be read: {why}") from None
         if kept.id in cases:
             raise ValueError(f"{path}: case {place} has the id {kept.id}, as one before it")
         cases[kept.id] = kept

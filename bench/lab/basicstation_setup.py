@@ -10,6 +10,7 @@ import base64
 import difflib
 import hashlib
 import json
+import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -448,7 +449,8 @@ class RollCall:
     """
 
     def __init__(self, inventory: Inventory, folder: Path) -> None:
-        _, port = host_and_port(inventory.tap)
+        host, port = host_and_port(inventory.tap)
+        self._tap = (host, port)
         if port == 0:
             raise CannotConfigure(f"the tap {inventory.tap} has no fixed port; give it one")
         if inventory.tap_uri is not None and inventory.tap_uri.startswith("wss://"):
@@ -473,11 +475,23 @@ class RollCall:
         self._connections: Counter[Eui] = Counter()
 
     async def __aenter__(self) -> "RollCall":
+        await self._see_that_it_is_free()
         await self._server.start()
         return self
 
     async def __aexit__(self, *raised: Any) -> None:
         await self._server.stop()
+
+    async def _see_that_it_is_free(self) -> None:
+        host, port = self._tap
+        try:
+            (await asyncio.start_server(lambda *_: None, host, port)).close()
+        except OSError as error:
+            why = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or error
+            raise CannotConfigure(
+                f"[bench] tap: {host}:{port}: {why}. Give an address of this host (`ip address`"
+                " lists them) and a free port, or end what listens there (`ss -ltnp` names it)"
+            ) from None
 
     async def until_all(
         self, stations: Iterable[Eui], within_us: int, told: Callable[[int], None]

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,6 +26,7 @@ from bench.night.memory import main_run, newest_night, remembered
 from bench.night.record import build_of, exit_code, manifest_of
 from bench.spark.cut import literal, rows_of
 from bench.spark.session import is_local
+from lns.server.address import without_login
 
 _PARTITIONS = ("night", "run")
 _LOCK = ".lock"
@@ -142,6 +144,10 @@ def refuse_what_executors_cannot_read(
         )
 
 
+class LakeOutOfReach(Exception):
+    """Spark has no way to the URI of a lake."""
+
+
 class Lake:
     """A folder of tables, at a path or a URI that Spark can write to."""
 
@@ -151,6 +157,20 @@ class Lake:
         self.uri = uri if folder is None else f"file:{folder}"
         self._folders = _Folders(spark)
         self.shared = f"{self.uri}/_unfinished/{spark.sparkContext.applicationId}"
+
+    def look(self, progress: Callable[[str], None]) -> None:
+        """LakeOutOfReach where Spark cannot look into it; a path of this host is not asked."""
+        if local_path(self.uri) is not None:
+            return
+        progress(f"looking into the lake {without_login(self.uri)}, as long as its server is tried")
+        try:
+            self._folders.exists(self.uri)
+        except Py4JJavaError as error:
+            why = str(error.java_exception.getMessage()).partition("\n")[0]
+            raise LakeOutOfReach(
+                f"--lake {without_login(self.uri)}: {without_login(why)}. Spark has file: and hdfs:"
+                " of its own; s3a: and its like take jars of your own, in the folder of Spark."
+            ) from None
 
     def put_aside(self, name: str, table: DataFrame, runs: Collection[str]) -> None:
         """Write a table of these runs where no reader looks, until `commit` moves it."""

@@ -13,7 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bench.capture.run_folder import replace
-from bench.night.morning import KINDS, Change, Known, Line, Night, with_known
+from bench.night.known import Known
+from bench.night.morning import KINDS, Change, Line, Night, with_known
 from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, ExitCode, code_of
 from bench.night.series import STEADY, Series, State
 from bench.night.statistics import shifts, wilson
@@ -23,7 +24,7 @@ from bench.report.facts import AIM_GAP_MS, UNCOMMITTED, facts, host_words, timin
 from bench.report.narration import seconds
 from bench.report.score_file import Finding, Score, Verdict
 from bench.report.stories import OUTSIDE_MAX, stories
-from bench.report.summary import morning_sentence
+from bench.report.summary import counted, morning_sentence
 from bench.report.tables import (
     ANSWERS,
     IMPORTED,
@@ -56,6 +57,10 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
     script = templates.get_template("report.js.j2").render()
     index_of = {verdict.case: index for index, verdict in enumerate(score.verdicts)}
     words = Counter(verdict.wording for verdict in score.verdicts)
+    books = score.wholeness
+    missing = {*books.unplayed, *(one.case for one in books.withheld)}
+    not_judged = len(missing - index_of.keys())
+    cases = len(score.verdicts) + not_judged
     found = causes(score, shown_stories.anchors)
     about = facts(score, manifest)
     return templates.get_template("report.html.j2").render(
@@ -67,7 +72,8 @@ def page(run_folder: Path, score: Score, manifest: dict[str, Any]) -> str:
         code=code_of(words, score.inconclusive_share_max)
         if score.wholeness.whole
         else ExitCode.BENCH_ERROR,
-        tiles=[(word, words[word], percent(words[word], len(score.verdicts))) for word in WORDS],
+        tiles=[(word, words[word], percent(words[word], cases)) for word in WORDS],
+        not_judged=not_judged,
         facts=about,
         causes=found,
         headline=_headline(found, conclusion(score).verdict),
@@ -262,7 +268,7 @@ def nights_page(lines: Sequence[Line], known: Sequence[Known], today: str) -> st
     )
     chapters = [_chapter(line, known, date.fromisoformat(today)) for line in newest_first]
     words = environment()
-    words.globals |= {"SHOWN": SHOWN, "MEANINGS": MEANINGS, "TONES": TONES}
+    words.globals |= {"SHOWN": SHOWN, "MEANINGS": MEANINGS, "TONES": TONES, "counted": counted}
     return words.get_template("nights.html.j2").render(chapters=chapters)
 
 

@@ -357,7 +357,7 @@ def morning_sentence(line: Line, night: Night) -> str:
             f"No baseline: this is the first night of {line.line} that another can be set beside."
         )
     told = (kind for kind in KINDS if night.counts.get(kind) and kind not in _QUIET)
-    found = [_count(kind, night.counts[kind]) for kind in told]
+    found = [counted(night.counts[kind], kind) for kind in told]
     news = _listed(found) or "Nothing new"
     parts = [f"{news[:1].upper()}{news[1:]} since {base_of(line, night)}"]
     fixed = night.counts.get("fixed", 0)
@@ -437,7 +437,8 @@ def document(line: Line, night: Night) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _count(kind: str, number: int) -> str:
+def counted(number: int, kind: str) -> str:
+    """So many changes of a kind, in words."""
     return f"{number} {KINDS[kind][number != 1]}"
 
 

@@ -137,7 +137,7 @@ class CaseSetup:
         """RuntimeError where this rig has not what a verb takes."""
         if capability not in self.capabilities:
             raise RuntimeError(
-                f"this rig has no {capability}: mark the scenario with"
+                f"this rig lacks {capability}: mark the scenario with"
                 f" @pytest.mark.requires({str(capability)!r}), so that it is left out here"
             )
 

@@ -359,8 +359,8 @@ def _misread(folder: Path, about: str) -> Iterator[Found]:
         yield check.wrong("mistake", "none", mistake)
         return
     settings = config.settings
-    yield from configuration.settings(settings, (folder / "lns.toml").read_text(), check)
-    devices_toml = (folder / settings.lns.devices).read_text()
+    yield from configuration.settings(settings, (folder / "lns.toml").read_text("utf-8-sig"), check)
+    devices_toml = (folder / settings.lns.devices).read_text("utf-8-sig")
     yield from configuration.devices(config.devices, devices_toml, meant, check)
     if settings.tls is not None and settings.tls.tokens is not None:
         file = folder / settings.tls.tokens

@@ -227,7 +227,7 @@ class ScenarioSession:
 
 def _left_out(rig: str, lacking: Sequence[Sequence[str]]) -> list[str]:
     names = ", ".join(sorted({name for names in lacking for name in names}))
-    return [f"left out   {len(lacking)} (the {rig} rig has no: {names})"] if names else []
+    return [f"left out   {len(lacking)} (the {rig} rig lacks: {names})"] if names else []
 
 
 def arguments_of(config: pytest.Config) -> tuple[str, ...]:

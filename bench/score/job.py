@@ -82,6 +82,7 @@ def score(
         ) as spark,
     ):
         store = Lake(spark, str(lake))
+        store.look(progress)
         refuse_what_executors_cannot_read(spark, files, store)
         progress(f"reading {len(files)} capture files")
         tables = Tables(spark, store.shared, _HASHED)

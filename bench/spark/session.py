@@ -17,6 +17,7 @@ import fcntl
 import hashlib
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -44,6 +45,10 @@ exec "$REAL_JAVA" "$@"
 
 class JavaMissing(Exception):
     """JAVA_HOME names a folder without a Java in it."""
+
+
+class MasterUnusable(Exception):
+    """Spark cannot be started on a master: it is none, or nobody answers there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +279,36 @@ def is_local(master: str) -> bool:
     return re.match(r"local(\[|$)", master) is not None
 
 
+_MASTERS = re.compile(
+    r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[ *\d+ *(, *\d+ *){2}\]|yarn"
+    r"|k8s://\S+|spark://(?P<places>[^\s:,]+:\d{1,5}(,[^\s:,]+:\d{1,5})*)"
+)
+_ANSWER_MAX_S = 5
+
+
+def look_for_master(master: str) -> None:
+    """MasterUnusable for what is no master of Spark, and where nobody listens at its place.
+
+    Spark itself would try for a minute before it says so, in a hundred lines.
+    """
+    found = _MASTERS.fullmatch(master)
+    if found is None:
+        raise MasterUnusable(
+            f"{master!r} is no Spark master. Write local[4], spark://host:7077, yarn or"
+            " k8s://https://host:443, or leave --master out: then it is this machine."
+        )
+    reasons = []
+    for place in (found["places"] or "").split(","):
+        host, _, port = place.rpartition(":")
+        try:
+            if host:
+                socket.create_connection((host, int(port)), _ANSWER_MAX_S).close()
+            return
+        except (OSError, OverflowError) as error:
+            reasons.append(f"{place} ({getattr(error, 'strerror', None) or error})")
+    raise MasterUnusable(f"No Spark master answers at {', '.join(reasons)}.")
+
+
 @contextmanager
 def session(
     master: str | None = None,
@@ -292,7 +327,7 @@ def session(
     such as "8g"; left out, it follows from the profile and from what this machine has.
     A session that is already active in this process is lent instead, and left running. The first
     session on a JDK 25 or later that `records` also has the archive of classes built, which makes
-    its end some seconds longer, once. Raises JavaMissing.
+    its end some seconds longer, once. Raises JavaMissing and MasterUnusable.
     """
     import pyspark
     from pyspark.sql import SparkSession
@@ -301,6 +336,7 @@ def session(
     if lent is not None:
         yield lent
         return
+    look_for_master(master or LOCAL_MASTER)
     java = java_runtime()
     os.environ.update(java.environment())
     os.environ["PYSPARK_PYTHON"] = sys.executable

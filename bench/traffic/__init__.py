@@ -30,6 +30,7 @@ from bench.station import LinkClosed, TextLink
 from bench.station.tap import MemoryLink, Tap, link_pair
 from bench.traffic import campus_iot, conformance
 from bench.traffic.recording import (
+    REGION,
     Device,
     Hearing,
     Log,
@@ -50,7 +51,7 @@ from lns.dedup.session import Session
 from lns.dedup.strategy import Strategy
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import EU868, Region
+from lns.lorawan.region import Region
 from lns.network_server import NetworkServer
 from lns.store.memory import MemoryStore
 
@@ -483,11 +484,11 @@ class _Player:
         self._case = case
         self._seed = seed
         self._progress = progress
-        self._air = Medium(EU868, Links(seed=seed), case.record)
+        self._air = Medium(REGION, Links(seed=seed), case.record)
         self._expected = ExpectedWords(log, strategy.value)
         self._server = LogServer(
             log,
-            EU868,
+            REGION,
             strategy,
             seed=seed,
             record=case.record,
@@ -514,7 +515,7 @@ class _Player:
             self._case.station(eui, name)
         for device in self._server.devices:
             self._case.device(device, f_cnt_up=device.f_cnt_up)
-        self._case.lns(LNS, "start", region=EU868.name, retention_us=RETENTION_US)
+        self._case.lns(LNS, "start", region=REGION.name, retention_us=RETENTION_US)
 
     def _post(self, eui: Eui, tasks: asyncio.TaskGroup) -> _Post:
         async def connect() -> TextLink:

@@ -25,6 +25,7 @@ from msgspec import Struct, field
 
 from bench.chance import stream
 from bench.traffic.recording import (
+    REGION,
     Device,
     Hearing,
     Log,
@@ -38,7 +39,7 @@ from bench.traffic.recording import (
 from lns.clock import since_1970_us
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr, eui
-from lns.lorawan.region import EU868, data_rate
+from lns.lorawan.region import data_rate
 from lns.uplink.registry import Activation
 
 # `tmst` is the concentrator's counter: exact, but it wraps every 71.6 minutes and starts anew with
@@ -253,11 +254,11 @@ class _LogReader:
             raise ValueError(f'`dir` is neither "up" nor "down": {event.direction!r}')
         phy = bytes.fromhex(event.phy)
         spec = data_rate(event.datr)
-        if spec not in EU868.data_rates:
-            raise ValueError(f"{EU868.name} has no data rate {event.datr}")
+        if spec not in REGION.data_rates:
+            raise ValueError(f"{REGION.name} has no data rate {event.datr}")
         uplink = uplink_of(
             phy,
-            dr=EU868.data_rates.index(spec),
+            dr=REGION.data_rates.index(spec),
             freq_hz=round(event.freq_mhz * _HERTZ),
             plain=bytes.fromhex(event.plain),
             genuine=event.mic_ok,

@@ -11,6 +11,7 @@ from pathlib import Path
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, parse
 from lns.lorawan.identifiers import Eui, eui
 from lns.lorawan.mac_commands import LinkCheckReq, parse_uplink
+from lns.lorawan.region import EU868
 from lns.uplink.registry import EndDevice, LoRaWanVersion
 
 SAINT_EYNARD = (
@@ -19,6 +20,8 @@ SAINT_EYNARD = (
     " Database License (ODbL) 1.0: https://opendatacommons.org/licenses/odbl/1-0/. The frames were"
     " built anew with keys of this bench."
 )
+REGION = EU868
+"""Where all traffic has to be from."""
 SAINT_EYNARD_DEVICES = ("D1D1E80000000033",)
 
 _MIT = """\
@@ -102,8 +105,16 @@ def uplink_of(
 ) -> Uplink:
     """What an uplink says, heard by nobody yet; ValueError for bytes that no station passes on.
 
-    `plain` is FRMPayload in clear, needed for the commands of a frame on FPort 0.
+    And for a frequency outside `REGION`: traffic of another one would be judged by wrong windows,
+    data rates and answers. `plain` is FRMPayload in clear, needed for the commands of a frame on
+    FPort 0.
     """
+    low_hz, high_hz = REGION.freq_range_hz
+    if not low_hz <= freq_hz <= high_hz:
+        raise ValueError(
+            f"{freq_hz / 1e6:g} MHz is outside {REGION.name} ({low_hz / 1e6:g} to"
+            f" {high_hz / 1e6:g} MHz), the only region whose traffic is played"
+        )
     try:
         frame = parse(phy)
     except MalformedFrame as error:

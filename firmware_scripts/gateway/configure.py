@@ -9,6 +9,7 @@ import argparse
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -147,7 +148,8 @@ def _board_env(board: Mapping[str, Any], chip: str | None) -> str:
 
 
 def _tap(uri: str | None) -> str:
-    if uri is None or re.fullmatch(r"wss?://[^/:\s]+:\d+/?", uri) is None:
+    found = re.fullmatch(r"wss?://[^/:\s]+:([0-9]{1,5})/?", uri or "")
+    if uri is None or found is None or not 0 < int(found[1]) < 65_536:
         raise Mistake("--tap is ws://host:port or wss://host:port, as the bench prints it")
     return uri.rstrip("/")
 
@@ -169,6 +171,8 @@ def _credentials(arguments: argparse.Namespace) -> dict[str, tuple[bytes, int]]:
             files[name] = (_read(source), 0o600 if name == "tc.key" else 0o644)
     if arguments.token_file is not None:
         token = _read(arguments.token_file).decode("ascii", errors="replace").strip()
+        # The tc.key of a station is its header already.
+        token = token.removeprefix("Authorization:").strip().removeprefix("Bearer ").strip()
         files["tc.key"] = (f"Authorization: Bearer {token}\r\n".encode(), 0o600)
     return files
 
@@ -255,4 +259,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads the table may have seen enough
     sys.exit(main())

@@ -77,8 +77,8 @@ packages() {
     run apt-get install -y $missing
 }
 
-# SPI for the concentrator; I2C for its temperature sensor, without which several do not start.
-buses() {
+# Before anything is installed: on another machine none of it belongs.
+raspberry_pi() {
     config=
     for file in "$root/boot/firmware/config.txt" "$root/boot/config.txt"; do
         if [ -f "$file" ]; then
@@ -87,6 +87,11 @@ buses() {
         fi
     done
     [ -n "$config" ] || failed "no config.txt in $root/boot: this is no Raspberry Pi OS"
+    id "$user" >/dev/null 2>&1 || failed "there is no user $user; name one with --user"
+}
+
+# SPI for the concentrator; I2C for its temperature sensor, without which several do not start.
+buses() {
     for line in dtparam=spi=on dtparam=i2c_arm=on; do
         if grep -qx "$line" "$config"; then
             echo "unchanged: $line"
@@ -102,7 +107,6 @@ buses() {
 }
 
 groups_of_user() {
-    id "$user" >/dev/null 2>&1 || failed "there is no user $user; name one with --user"
     for group in spi gpio i2c dialout; do
         case " $(id -nG "$user") " in
             *" $group "*) echo "unchanged: $user is in $group" ;;
@@ -189,6 +193,7 @@ if [ "$dry_run" = no ] && [ -z "$root" ] && [ "$(id -u)" != 0 ]; then
     wrong "this changes the system: start it with sudo, or try --dry-run"
 fi
 
+raspberry_pi
 packages
 buses
 groups_of_user

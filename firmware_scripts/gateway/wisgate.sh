@@ -69,7 +69,9 @@ TEXT
 
 # The lines of a station's log that tell how it is; what to do stands behind them.
 judge() {
-    log=$1
+    # What it said before its latest start is over.
+    awk '/Station Ver/ { said = "" } { said = said $0 "\n" } END { printf "%s", said }' "$1" >"$1.latest"
+    log=$1.latest
     verdict=1
     while IFS='|' read -r kind text advice; do
         grep -qF "$text" "$log" || continue
@@ -79,16 +81,21 @@ well|Station EUI|
 well|Configuring for region|
 well|Concentrator started|
 bad|Concentrator start failed|concentrator not reset, or not connected
+bad|ral_config failed|channel plan or device path refused
 bad|Radio device|another station or packet forwarder runs
 bad|No TC URI configured|step 2 was not saved
 bad|Bad TC URI|step 2: URL or port
 bad|TLS server certificate verification failed|tc.trust, host name, or the clock of the gateway
 bad|Infos error|the network server does not know this EUI
 bad|Unsupported hwspec|router_config of the network server
+bad|before 'router_config'|a mistake of the network server: keep its log
+bad|Cannot convert xtime|send one uplink anew: the radio has started again since
+bad|missed TX time|the answer came too late: network or server too slow
 bad|too late for RX2 by|the answer came too late: network or server too slow
 bad|no DC in band|duty cycle; nodc is not active here
+bad|Feature not supported in production level code|this build takes no nodc
 TEXT
-    if grep -qF 'Concentrator started' "$log"; then
+    if grep -qF 'Concentrator started' "$log" && ! grep -qF 'Concentrator start failed' "$log"; then
         verdict=0
     fi
     return $verdict
@@ -113,7 +120,7 @@ check() {
         echo "well: clock"
     fi
     log=$(mktemp)
-    trap 'rm -f "$log"' EXIT
+    trap 'rm -f "$log" "$log.latest"' EXIT
     ssh "$host" logread >"$log" || {
         echo "wisgate.sh: logread does not work on $host" >&2
         return 1

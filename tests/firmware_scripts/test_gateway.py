@@ -1,5 +1,7 @@
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -63,9 +65,12 @@ def test_a_dry_run_writes_nothing(root: Path) -> None:
     assert calls(root.parent / "bin", "systemctl") == []
 
 
-def test_wss_with_a_token_writes_a_header_that_only_its_user_reads(root: Path) -> None:
+@pytest.mark.parametrize("written", ["s3cret\n", "Authorization: Bearer s3cret\r\n"])
+def test_wss_with_a_token_writes_a_header_that_only_its_user_reads(
+    root: Path, written: str
+) -> None:
     (root / "ca.crt").write_text("CA\n")
-    (root / "token").write_text("s3cret\n")
+    (root / "token").write_text(written)
     ended = configure(
         *(root, "--trust", root / "ca.crt", "--token-file", root / "token"), tap="wss://h:6090"
     )
@@ -123,6 +128,8 @@ def test_a_board_whose_pins_nobody_has_confirmed_is_said(root: Path) -> None:
         (["--eui", "0016"], "16 hex digits"),
         (["--tap", "http://h:6090"], "--tap is ws://host:port"),
         (["--tap", "ws://h"], "--tap is ws://host:port"),
+        (["--tap", "ws://h:0"], "--tap is ws://host:port"),
+        (["--tap", "ws://h:65536"], "--tap is ws://host:port"),
         (["--tap", "wss://h:1"], "wss:// needs --trust"),
         (["--token-file", "/not/there"], "belong to wss://"),
         (["--tap", "wss://h:1", "--trust", "/not/there"], "/not/there cannot be read"),
@@ -259,6 +266,21 @@ def test_another_computer_than_a_pi_is_refused(lab: Path) -> None:
     ended = install(lab, "--station", lab / "station")
     assert ended.code == 1
     assert "this is no Raspberry Pi OS" in ended.err
+    assert calls(lab / "bin", "apt-get") == []
+
+
+def test_a_user_who_is_not_there_is_told_before_anything_is_changed(lab: Path) -> None:
+    fake_program(lab / "bin", "id", "case $1 in -u) echo 0 ;; *) exit 1 ;; esac")
+    ended = install(lab, "--station", lab / "station")
+    assert ended.code == 1 and "there is no user pi" in ended.err
+    assert calls(lab / "bin", "apt-get") == []
+    assert "dtparam" not in (lab / "root/boot/firmware/config.txt").read_text()
+
+
+def test_who_has_seen_enough_of_the_table_of_boards_may_go() -> None:
+    command = f"{sys.executable} {SCRIPTS / 'gateway/configure.py'} --boards | head -n 1"
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("board ") and ran.stderr == ""
 
 
 def test_an_unknown_option_is_told(lab: Path) -> None:

@@ -45,6 +45,12 @@ def test_every_board_with_a_mark_gets_a_name(bench: Path) -> None:
     ]
 
 
+def test_a_byte_order_mark_is_no_part_of_the_file(bench: Path) -> None:
+    rules = script("make_udev_rules.py", "--bench", bench).out
+    bench.write_bytes(b"\xef\xbb\xbf" + bench.read_bytes())
+    assert script("make_udev_rules.py", "--bench", bench).out == rules
+
+
 def test_they_are_installed_and_applied_once(bench: Path) -> None:
     root, tools = bench.parent / "root", bench.parent / "bin"
     arguments = ("make_udev_rules.py", "--bench", bench, "--install", "--root", root)

@@ -31,6 +31,11 @@ def test_a_healthy_log_is_well(tmp_path: Path) -> None:
     ("line", "advice"),
     [
         ("Concentrator start failed: lgw_start", "not reset, or not connected"),
+        ("[RAL:ERRO] ral_config failed with status 0x08", "device path refused"),
+        ("Received 'dnmsg' before 'router_config'", "a mistake of the network server"),
+        ("Cannot convert xtime 12 to 13", "send one uplink anew"),
+        ("missed TX time: txtime=1", "network or server too slow"),
+        ("Feature not supported in production level code: nodc", "this build takes no nodc"),
         ("Infos error: unknown router", "does not know this EUI"),
         ("TLS server certificate verification failed", "the clock of the gateway"),
     ],
@@ -39,6 +44,17 @@ def test_a_bad_line_is_told_with_what_to_do(tmp_path: Path, line: str, advice: s
     ended = check(tmp_path, f"[x] {line}\n")
     assert ended.code == 1
     assert advice in ended.out and "not ready" in ended.err
+
+
+def test_only_its_latest_start_counts(tmp_path: Path) -> None:
+    version, failed = (
+        "[SYS:INFO] Station Ver : 2.0.6\n",
+        "[RAL:ERRO] Concentrator start failed: x\n",
+    )
+    ended = check(tmp_path, f"{version}{HEALTHY}{version}{failed}")
+    assert ended.code == 1 and "well: Concentrator started" not in ended.out
+    ended = check(tmp_path, f"{version}{failed}{version}{HEALTHY}")
+    assert ended.code == 0 and "Concentrator start failed" not in ended.out
 
 
 def test_a_wrong_clock_is_not_ready(tmp_path: Path) -> None:

@@ -274,7 +274,11 @@ def test_the_same_eui_in_two_spellings_is_the_same(folder: Path) -> None:
     ("text", "sentence"),
     [
         ("", "devices.toml:1: device: is missing"),
-        ("[device]\n", "devices.toml:1: device: Input should be a valid list"),
+        (
+            "[device]\n",
+            "devices.toml:1: device: is a list of tables: write [[device]], in two brackets,"
+            " at the head of each",
+        ),
         ("name =\n", "devices.toml:1: not TOML: Invalid value (at line 1, column 7)"),
         ('\nname = "', "devices.toml:2: not TOML: Unterminated string (at end of document)"),
         ("a = " + "[" * 9_999, "devices.toml: cannot be read: it is nested too deeply"),
@@ -345,7 +349,7 @@ def test_a_misspelled_section_is_told_where_it_stands(folder: Path) -> None:
                 "lns.toml:4: c(d: unknown key; known here: capture, cups, dedup, lns",
             ],
         ),
-        ("lns = 1\n", ["lns.toml:1: lns: Input should be a valid dictionary"]),
+        ("lns = 1\n", ["lns.toml:1: lns: is one table: write [lns], in single brackets, once"]),
         (LNS + 'id = "b"\n', ["lns.toml:3: not TOML: Cannot overwrite a value"]),
         (
             LNS + 'devices = "nowhere.toml"\n',
@@ -369,6 +373,12 @@ def test_a_file_that_is_not_utf_8_is_named(folder: Path) -> None:
     (folder / "lns.toml").write_bytes(b'[lns]\nid = "\xff"\n')
     with pytest.raises(ConfigError, match=r"lns\.toml: cannot be read: it is not UTF-8"):
         load(folder / "lns.toml")
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(folder: Path) -> None:
+    for name in ("lns.toml", "devices.toml"):
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + (folder / name).read_bytes())
+    assert [device.name for device in load(folder / "lns.toml").devices] == ["alpha", "beta"]
 
 
 def test_paths_are_relative_to_their_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from tests.mutants import (
     level_1,
     level_2,
     listeners,
+    mistakes,
     museum,
     neighbours,
     nights,
@@ -58,6 +59,7 @@ LISTS = {
     "senders": senders.MUTANTS,
     "far_end": far_end.MUTANTS,
     "hosts": hosts.MUTANTS,
+    "mistakes": mistakes.MUTANTS,
 }
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600

@@ -15,7 +15,7 @@ from tests.reading import read
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def case(name: str, events: str | None, **changed: Any) -> dict[str, Any]:
+def case(name: object, events: object, **changed: Any) -> dict[str, Any]:
     return {
         "id": name, "title": f"Case {name}.", "events": events, "setup": {}, "l1": "N",
         "up_drop_mark_none": "1/1/1", "down_drop_mark_none": "0/0/0", **changed,
@@ -44,9 +44,14 @@ OTHERS: list[tuple[Any, str, str]] = [
     (case("text", "S1@0:U10", setup={"srv": "x"}), "text", "a counter has 32 bits"),
     (case("words", "S1@0:U10", l1="N N"), "words", "not one status for each"),
     (case("first", "S1@0:U10"), "first", "there is a case first before it"),
-    ({"id": "empty"}, "empty", "'events' is missing"),
-    (5, f"case {len(PLAYED) + 13}", "cannot be read"),
-]
+    ({"id": "empty"}, "empty", "title, events, l1, up_drop_mark_none, down_drop_mark_none, "),
+    (5, f"case {len(PLAYED) + 13}", "cannot be read: it is no object"),
+    (case(7, "S1@0:U10"), f"case {len(PLAYED) + 14}", "id is a text"),
+    (case("number", 7), "number", "events is a text, such as S1@0:U10"),
+    (case("letter", "S1@0:U10", l1="Q"), "letter", "l1 is a letter of N, D, S, R and x"),
+    (case("sums", "S1@0:U10", up_drop_mark_none="1/1"), "sums", "up_drop_mark_none is three"),
+    (case("list", "S1@0:U10", setup=[]), "list", "setup is an object"),
+]  # fmt: skip
 
 
 def played(folder: Path, content: str) -> subprocess.CompletedProcess[str]:
@@ -89,6 +94,20 @@ def test_the_refusal_is_told_without_a_traceback(tmp_path: Path) -> None:
     assert ran.returncode == 4
     assert "catalogue.json is no catalogue" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_a_catalogue_of_which_nothing_can_be_played_is_refused(tmp_path: Path) -> None:
+    ran = played(tmp_path, '{"cases": [{"id": "X01"}, {}]}')
+    assert ran.returncode == 4
+    assert "X01: it cannot be read: title, events, l1, " in ran.stderr
+    assert "case 2: it cannot be read: id, title, events, l1, " in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_byte_order_mark_is_no_part_of_a_catalogue(tmp_path: Path) -> None:
+    catalogue = tmp_path / "catalogue.json"
+    catalogue.write_text("\ufeff" + json.dumps({"cases": PLAYED}), "utf-8")
+    assert len(read_catalogue(catalogue).cases) == len(PLAYED)
 
 
 def test_a_promise_that_breaks_the_rules_is_told_as_such(tmp_path: Path) -> None:

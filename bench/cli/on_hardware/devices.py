@@ -27,8 +27,8 @@ EXAMPLES = (
     "lorabench devices --bench lab.toml",
     "lorabench devices --identify --bench lab.toml --json",
     "lorabench devices provision dut --bench lab.toml --dry-run",
-    "lorabench devices provision --port /dev/ttyUSB0 --dev-eui AC1F09FFFE000001 \\",
-    "    --join-eui AC1F09FFF8680001 --app-key-file dut.key --role DUT",
+    "lorabench devices provision --port /dev/ttyUSB0 --dev-eui AC1F09FFFE000001"
+    " --join-eui AC1F09FFF8680001 --app-key-file dut.key --role DUT",
     "lorabench devices reset --port /dev/ttyUSB0",
     "lorabench devices replay replayer 40EFCDAB01... --freq 868.1 --dr 5 --bench lab.toml",
     "lorabench devices replay replayer --message updf.json --bench lab.toml",
@@ -119,9 +119,13 @@ def _not_ours(row: Row, found: Found | None) -> str:
 
 
 def _screen(inventory: Inventory, rows: Sequence[Row]) -> Iterable[str]:
-    yield f"{inventory.name}: {len(inventory.devices)} devices, " + (
-        f"{len(inventory.replayers)} replayers, {len(inventory.gateways)} gateways"
-    )
+    parts = {
+        "device": inventory.devices,
+        "replayer": inventory.replayers,
+        "gateway": inventory.gateways,
+    }
+    counted = [f"{len(have)} {what}{'s' * (len(have) != 1)}" for what, have in parts.items()]
+    yield f"{inventory.name}: {', '.join(counted)}"
     owner = owner_of(inventory)
     if owner is not None:
         yield f"in use by {owner}"

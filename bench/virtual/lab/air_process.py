@@ -305,6 +305,10 @@ class DistantMedium(Medium):
 
     def attach(self, listener: Listener, *, hears: Direction) -> None:
         if id(listener) not in self._listeners[hears]:
+            low_mhz, high_mhz = (hz / 1e6 for hz in self.plan.limits_hz)
+            where = f"{self.plan.name} -- {low_mhz:.1f}MHz..{high_mhz:.1f}MHz"
+            print("WARN: Dev/test settings: nocca=0 nodc=1 nodwell=0", flush=True)
+            print(f"INFO: Configuring for region: {where}", flush=True)
             print("INFO: Concentrator started (0ms)", flush=True)
         super().attach(listener, hears=hears)
 

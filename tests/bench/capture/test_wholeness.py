@@ -88,7 +88,7 @@ def test_a_killed_run_says_at_which_case_and_judges_those_before(tmp_path: Path)
     assert found.unplayed == ("d",)
     assert found.sentence == (
         "incomplete: killed at case 3 of 4; 1 case is not played;"
-        " 1 case is not whole, and nobody is blamed for them"
+        " 1 case is not whole, and nobody is blamed for it"
     )
 
 
@@ -326,7 +326,7 @@ def test_what_was_edited_from_outside_is_evidence_against_nobody(
     stream, change, withholds = FORGERIES[forgery]
     rewrite(run / f"{stream}.jsonl", change)
     found = wholeness(run)
-    assert "not whole, and nobody is blamed for them" in found.sentence
+    assert "not whole, and nobody is blamed for" in found.sentence
     assert set(withheld(found)) == withholds
 
 

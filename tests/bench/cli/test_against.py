@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.against import against_run, against_server, is_command
-from bench.cli.output import ProgressDisplay, Refused
+from bench.cli.against import against_run, against_server, is_command, other_of
+from bench.cli.output import ProgressDisplay
 from bench.cli.program import main
 from bench.cli.run import Selection
 from bench.night.comparison import Outcome
@@ -20,7 +20,7 @@ LINE = "_COPY_DROPPED = Disposition(Upstream.DROPPED, Reason.DUPLICATE)"
 def test_a_run_of_old_is_set_beside_tonight(tmp_path: Path) -> None:
     write_night(tmp_path, 0, {"a": "PASS"}, rig="simulated")
     tonight = write_night(tmp_path, 1, {"a": "FAIL"}, rig="simulated")
-    found, lines = against_run(night_of(0), tonight, tmp_path)
+    found, lines = against_run(other_of(night_of(0), "simulated", tmp_path), tonight)
     assert found.outcome is Outcome.WORSE
     assert lines[-1] == "Worse: of 1 pair 1 got worse, 0 better."
 
@@ -32,10 +32,32 @@ def test_a_command_is_told_from_a_run(tmp_path: Path) -> None:
     assert not is_command("20261120T020003Z-7f3a", tmp_path)
 
 
-def test_in_this_process_there_is_no_other_server(tmp_path: Path) -> None:
-    selection = Selection(None, "simulated", 1, None, tmp_path)
-    with ProgressDisplay() as display, pytest.raises(Refused, match="lorabench compare OLD NEW"):
-        against_server(f"{sys.executable} -m lns", selection, display)
+@pytest.mark.parametrize("name", ["latest", "lns@main"])
+def test_the_latest_is_the_one_before_tonight(tmp_path: Path, name: str) -> None:
+    write_night(tmp_path, 0, {"a": "PASS"}, rig="simulated")
+    other = other_of(name, "simulated", tmp_path)
+    tonight = write_night(tmp_path, 1, {"a": "FAIL"}, rig="simulated")
+    found, _ = against_run(other, tonight)
+    assert (found.outcome, found.worse) == (Outcome.WORSE, 1)
+
+
+@pytest.mark.parametrize(
+    ("against", "said"),
+    [
+        (f"{sys.executable} -m lns", "lorabench compare OLD NEW"),
+        ("nonsense", "There is no run nonsense"),
+        ("nonsense -m lns", "There is no run nonsense -m lns"),
+        ("python 'x", "--against: No closing quotation"),
+    ],
+)
+def test_what_no_night_can_be_set_beside_is_refused_before_it_begins(
+    tmp_path: Path, against: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_night(tmp_path, 0, {"a": "PASS"}, rig="simulated")
+    assert main(["nightly", "--runs", str(tmp_path), "--against", against]) == 4
+    ended = capsys.readouterr()
+    assert said in ended.err and "scenarios on the" not in ended.err
+    assert len(list(tmp_path.glob("*/manifest.json"))) == 1
 
 
 @pytest.mark.programs

@@ -102,7 +102,7 @@ def test_the_overview_says_who_is_missing(capsys: pytest.CaptureFixture[str]) ->
         bench_with(board.port, more=replayer)
         assert main(["devices"]) == 12
         head, dut, missing = capsys.readouterr().out.splitlines()
-        assert head == "lab: 1 devices, 1 replayers, 0 gateways"
+        assert head == "lab: 1 device, 1 replayer, 0 gateways"
         assert dut.startswith("  dut") and dut.endswith(board.port)
         assert missing.startswith("! replayer") and "no serial port with USB path 9-9.9" in missing
         bench_with(board.port)

@@ -365,7 +365,7 @@ def test_options_may_stand_in_a_file_under_their_names(
     ("text", "said"),
     [
         ("[inbox]\nwindo = '1h'\n", "windo"),
-        ("[inbox]\nwindow = \n", "Invalid value (at line 2"),
+        ("[inbox]\nwindow = \n", "inbox.toml: Invalid value (at line 2"),
         (None, "there is no file"),
     ],
 )
@@ -374,7 +374,7 @@ def test_a_mistake_in_the_file_is_answered_in_words(
 ) -> None:
     config = tmp_path / "inbox.toml"
     if text is not None:
-        config.write_text(text)
+        config.write_text(f"\ufeff{text}", "utf-8")
     assert main(["inbox", "--config", str(config)]) == 4
     assert said in capsys.readouterr().err
 

@@ -12,8 +12,9 @@ import pytest
 
 from bench.cli.nights import Morning, annotate, annotations, states_of
 from bench.cli.program import COMMANDS, main
+from bench.night.known import Known
 from bench.night.memory import remembered
-from bench.night.morning import Change, Known, Line, Night
+from bench.night.morning import Change, Line, Night
 from tests.bench.night.written_nights import night_of, write_night
 from tests.host_time import slowness
 from tests.lns.test_capture import disk_of
@@ -168,6 +169,8 @@ def test_a_file_of_known_failures_that_cannot_be_used_is_told(
         file.write_text(text)
         assert main(["known", "--known", str(file)]) == 4
         assert why in capsys.readouterr().err
+    file.write_text("\ufeff[[known]]\ncase = 'a'\nissue = 'b'\n", "utf-8")
+    assert main(["known", "--known", str(file)]) == 0
 
 
 def test_nights_and_builds_are_compared(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,28 @@ def test_the_help_of_every_command_has_an_example_and_the_exit_codes(
     assert main([command, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"  lorabench {command}" in shown
-    assert "12  the bench itself failed" in shown
+    assert ("12  the bench itself failed" in shown) is (command != "compare")
+
+
+def test_an_example_is_shown_whole_and_can_be_copied(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["devices", "--help"])
+    whole = """
+  lorabench devices provision --port /dev/ttyUSB0 --dev-eui AC1F09FFFE000001 \\
+    --join-eui AC1F09FFF8680001 --app-key-file dut.key --role DUT
+  lorabench devices reset --port /dev/ttyUSB0
+"""
+    assert whole in capsys.readouterr().out
+    main(["emulate", "--help"])
+    assert "\n  lorabench run --rig hardware --bench lab/bench.toml\n" in capsys.readouterr().out
+
+
+def test_a_command_with_exit_codes_of_its_own_shows_these_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["compare", "--help"])
+    shown = capsys.readouterr().out
+    assert "   10  different, but undecided\n" in shown
+    assert "repeated stimulus" not in shown
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -43,6 +64,10 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["run", "--seed", "x"], 'unable to convert "x" into int'),
         (["run", "--rig", "cardboard"], 'Choose from: "simulated"'),
         (["run", "test_nowhere.py"], "There is no file test_nowhere.py"),
+        *(
+            (["emulate", "--tap", tap], f"--tap {tap}: it is a host and a port from 1 to 65535")
+            for tap in ("host:99999", "host:0", "host", "a b:1", ":1")
+        ),
         (["score", "nowhere"], "There is no run nowhere"),
         (["report", "nowhere"], "There is no run nowhere"),
         (["import", "nowhere.json"], "There is no file nowhere.json"),

@@ -1,11 +1,12 @@
 """Which run folder a word on the command line stands for."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from bench.cli.output import Refused
-from bench.cli.report import resolve, run_folders_in
+from bench.cli.report import report, resolve, run_folders_in
 
 
 def make_run(runs: Path, name: str) -> Path:
@@ -42,6 +43,17 @@ def test_a_wrong_name_is_answered_with_near_ones(tmp_path: Path) -> None:
     make_run(tmp_path, "20261120T020003Z-7f3a")
     with pytest.raises(Refused, match="20261120T020003Z-7f3a"):
         resolve(["20261120T020003Z-7f3b"], runs=tmp_path)
+
+
+def test_a_report_of_a_run_that_is_not_whole_says_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_run(tmp_path, "20261120T020003Z-7f3a")
+    score = {"schema": 1, "run": folder.name, "verdicts": [], "totals": {"PASS": 1}}
+    score["wholeness"] = {"whole": False, "sentence": "incomplete: killed at case 1 of 9"}
+    (folder / "score.json").write_text(json.dumps(score))
+    assert report([str(folder)]) == 12
+    assert "missing   incomplete: killed at case 1 of 9\n" in capsys.readouterr().out
 
 
 def test_without_any_run_the_message_says_how_to_make_one(tmp_path: Path) -> None:

@@ -42,6 +42,18 @@ def test_a_run_names_what_it_could_not_prove(tmp_path: Path) -> None:
     assert "when little else ran: here/deaf. Why, stands above" in unproven
 
 
+def test_what_no_rig_can_play_is_nothing_that_this_one_lacks(tmp_path: Path) -> None:
+    note = (
+        '{"source":"bench","seq":%d,"t_us":1,"kind":"case.left_out","case":"c","missing":["%s"]}\n'
+    )
+    (tmp_path / "bench.jsonl").write_text(note % (0, "setup is missing") + note % (1, "power"))
+    why = {"catalogue/edge_case[X02]": "setup is missing"}
+    assert remarks_on(Ran(tmp_path, (), Wholeness(), 0, False, not_played=why), "emulated") == [
+        "1 of the catalogue not played, named above.",
+        "1 left out; the emulated rig lacks: power (1)",
+    ]
+
+
 def test_a_run_that_is_not_whole_is_an_error_of_the_bench_whatever_passed() -> None:
     books = Wholeness(planned=2, how="stopped", unplayed=("b",))
     for verdicts in ((PASSED,), (PASSED, FAILED)):

@@ -235,7 +235,10 @@ def test_a_gateway_that_does_not_come_is_told(host: GatewayHost, capsys: Capture
 def test_a_tap_in_use_is_told(host: GatewayHost, capsys: Capture) -> None:
     with socket.create_server(("127.0.0.1", listening(host))):
         assert main(["stations", "check", "--wait-s", "1"]) == 12
-    assert "Nobody can listen at the tap: " in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Nobody can listen at the tap: [bench] tap: 127.0.0.1:" in said
+    assert "Address already in use. Give an address of this host" in said
+    assert "lns.toml" not in said
     assert main(["stations", "logs", "--wait-s", "1"]) == 4
 
 

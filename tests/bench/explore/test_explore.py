@@ -128,9 +128,14 @@ def test_a_file_that_keeps_no_histories_is_refused(tmp_path: Path) -> None:
     file.write_text("[]", encoding="utf-8")
     with pytest.raises(ValueError, match="keeps no histories"):
         read_histories(file)
-    file.write_text('{"cases": [{"id": "X01", "title": "", "history": "?"}]}', encoding="utf-8")
-    with pytest.raises(ValueError, match="case 1 cannot be read"):
-        read_histories(file)
+    for case, why in (
+        ('"id": "X01", "title": "", "history": "?"', "there is no colon in it"),
+        ('"id": "X01", "title": "", "history": 7', "id, title and history are texts"),
+        ('"title": "", "history": "?"', "'id' is missing"),
+    ):
+        file.write_text(f'{{"cases": [{{{case}}}]}}', encoding="utf-8")
+        with pytest.raises(ValueError, match=f"case 1 cannot be read: .*{why}"):
+            read_histories(file)
 
 
 def test_ctrl_c_ends_in_what_was_explored_so_far() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.lab.inventory import Inventory, NoSuchPart, load
+from bench.night.known import Known
 from bench.night.memory import (
     SEEN_WELL,
     main_run,
@@ -16,7 +17,7 @@ from bench.night.memory import (
     remembered,
     sick_parts,
 )
-from bench.night.morning import Known, Night, gate, with_known
+from bench.night.morning import Night, gate, with_known
 from bench.night.series import State
 from tests.bench.night.written_nights import night_of, write_night
 
@@ -234,6 +235,24 @@ def test_what_is_known_is_out_of_the_gate_until_its_day(tmp_path: Path) -> None:
         ("known_unused", False),
     ]
     assert gate(fourth) == 1
+
+
+def test_what_is_known_is_gone_only_where_it_was_played(tmp_path: Path) -> None:
+    known = [Known(case=case, issue="LNS-4") for case in ("gr/a", "gr/b*", "gr/never")]
+
+    def unused() -> list[str]:
+        night = with_known(remembered(tmp_path).lines[0], known)
+        return [one.case for one in night.changes if one.kind == "known_unused"]
+
+    for number in range(2):
+        write_night(tmp_path, number, {"gr/a": "PASS", "gr/b": "FAIL"})
+    assert unused() == ["gr/a", "gr/never"]
+    for number in range(2, 4):
+        write_night(tmp_path, number, {"gr/b": "FAIL"}, part="b")
+    assert unused() == []
+    for number in range(4, 6):
+        write_night(tmp_path, number, {"gr/b": "PASS"}, part="b")
+    assert unused() == ["gr/b*"]
 
 
 def test_an_answer_that_takes_longer_is_told_at_its_night(tmp_path: Path) -> None:

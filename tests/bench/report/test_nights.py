@@ -4,8 +4,8 @@ import re
 from datetime import date
 from pathlib import Path
 
+from bench.night.known import Known
 from bench.night.memory import remembered
-from bench.night.morning import Known
 from bench.report.page import PAGE, nights_page, write_nights
 from tests.bench.night.written_nights import night_of, write_night
 from tests.bench.report.page_outline import outline
@@ -50,6 +50,12 @@ def test_every_change_has_the_command_that_repeats_it_and_the_page_of_its_run(
     assert "group/breaks" in html.replace("<wbr>", "")
     assert "pytest scenarios/test_x.py::test_group/breaks[Drop-confirmed] --rig emulated" in html
     assert 'href="20260920T020000Z-0001/report.html"' in html
+
+
+def test_what_changed_in_a_night_is_counted_in_words(tmp_path: Path) -> None:
+    write_night(tmp_path, 0, {"group/a": "PASS", "group/b": "PASS"})
+    write_night(tmp_path, 1, {"group/a": "FAIL", "group/b": "FAIL"})
+    assert "<td>2 new failures</td>" in told(tmp_path)
 
 
 def test_the_map_has_the_loud_rows_first_and_folds_the_quiet_ones(tmp_path: Path) -> None:

@@ -126,6 +126,20 @@ def test_an_empty_run_says_that_nothing_was_measured(empty_night: Path) -> None:
     assert "12 (bench error)" in page.text_of["run"]
 
 
+def test_what_was_not_judged_has_its_share_of_the_strip(write_score) -> None:
+    verdict = {"group": "g", "scenario": "test_a", "file": "t.py", "title": "A.", "verdict": "PASS"}
+    books = {"whole": False, "sentence": "incomplete: killed at case 2 of 8", "how": "killed"}
+    books |= {"planned": 8, "judged": 1, "withheld": [{"case": "g/b", "reason": "cut"}]}
+    books |= {"unplayed": [f"g/{name}" for name in "cdefgh"]}
+    folder = write_score(verdicts=[{**verdict, "case": "g/a"}], wholeness=books)
+    html = write(folder).read_text("utf-8")
+    assert '<i class="ok" style="flex:1 0 0"></i>\n<i class="none" style="flex:7 0 0"></i>' in html
+    assert "PASS · 12 %" in html
+    assert (
+        'class="none"' not in write(write_score(verdicts=[{**verdict, "case": "g/a"}])).read_text()
+    )
+
+
 def test_hostile_text_is_escaped_and_made_visible(write_score) -> None:
     hostile = "<img src=x onerror=alert(1)>\u202e\x00\ud800\"'&{{ 7 * 7 }}"
     verdict = {"case": hostile, "scenario": hostile, "file": hostile, "group": hostile}

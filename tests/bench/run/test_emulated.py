@@ -167,7 +167,7 @@ def test_over_tls_too_and_no_key_is_left_behind(tmp_path: Path) -> None:
 def test_what_the_rig_has_not_is_left_out_and_said(mixed: Ran) -> None:
     [left_out] = [event for event in mixed.events if event["kind"] == "case.left_out"]
     assert (left_out["case"], left_out["missing"]) == ("here/exact", ["virtual time"])
-    assert "left out   1 (the emulated rig has no: virtual time)" in mixed.output
+    assert "left out   1 (the emulated rig lacks: virtual time)" in mixed.output
 
 
 def test_a_shared_network_server_is_not_killed(mixed: Ran) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.cli.program import main
-from bench.lake.lake import Lake, LakeBusy, writing
+from bench.lake.lake import Lake, LakeBusy, LakeOutOfReach, writing
 from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
 from bench.night.record import ExitCode
 from tests.bench.score.conftest import Rescored, Scored
@@ -146,6 +146,21 @@ def test_a_crash_between_two_tables_leaves_no_row_in_runs_and_is_healed(
         assert len(list((tmp_path / name).glob("*/*/*.parquet"))) == 1
     lake.tidy()
     assert not (tmp_path / "_unfinished").exists()
+
+
+@pytest.mark.spark
+def test_a_lake_that_spark_has_no_way_to_is_told_before_anything_is_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    told: list[str] = []
+    for uri in ("s3://user:secret@bucket/x", "nonsense://bucket/x"):
+        scheme = uri.partition(":")[0]
+        with pytest.raises(LakeOutOfReach, match=f'No FileSystem for scheme "{scheme}"') as refused:
+            Lake(spark, uri).look(told.append)
+        assert "secret" not in f"{refused.value} {told}"
+    assert len(told) == 2 and all(text.startswith("looking into the lake") for text in told)
+    Lake(spark, str(tmp_path / "of this host")).look(told.append)
+    assert len(told) == 2
 
 
 def test_one_process_at_a_time_writes_to_a_lake(

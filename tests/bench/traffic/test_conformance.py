@@ -115,6 +115,11 @@ def test_a_wrong_mic_and_a_session_without_keys_are_played_all_the_same(tmp_path
         ("phy", "xy", "non-hexadecimal number found in fromhex() arg at position 0"),
         ("phy", None, "Object missing required field `phy`"),
         ("freq", "868.1", "Expected `float`, got `str` - at `$.freq`"),
+        (
+            "freq",
+            923.2,
+            "923.2 MHz is outside EU868 (863 to 870 MHz), the only region whose traffic is played",
+        ),
         ("datr", "SF7BW500", "EU868 has no data rate SF7BW500"),
         ("datr", 50_000, "Expected `str`, got `int` - at `$.datr`"),
         ("dir", "sideways", '`dir` is neither "up" nor "down": \'sideways\''),

@@ -140,6 +140,9 @@ MISTAKES = [
     ("port = 2", "port = 0", "port is the number of a port of the hub"),
     ("port = 2", 'port = 2\nurl = "http://x"', "takes no url; known here: location, port"),
     ('on = "A0 01 01 A2"', 'on = "A0 01 0"', "on and off are the bytes to send, in hex"),
+    ("[[attenuator]]", "[attenuator]", "attenuator: is a list of tables: write [[att"),
+    ("[limits]", "[[limits]]", "limits: is one table: write [limits], in single brackets, once"),
+    ('on = "A0 01 01 A2"', "on = 7", "on: has to be a list, such as"),
     ('"{db}"', '"20"', 'attenuator[0]: set is missing, a command with "{db}" in it'),
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 
 from bench.cli.program import main
 from bench.host.program import STALLED_US, free_port
+from bench.lab.basicstation_host import health
 from bench.lab.inventory import load
 from bench.virtual.lab.emulated_lab import BOARDS, STATIONS, EmulatedLab, LabRuns
 from bench.virtual.lab.lab_folder import ControlRefused, ask
@@ -130,6 +131,9 @@ def test_two_stations_hear_a_board_and_one_answers_it(tmp_path: Path) -> None:
         assert (west["MIC"], west["upinfo"]["rssi"]) == (east["MIC"], -64)
         assert sent["diid"] == 7
         assert await board.until(b"\r\n") == b"+EVT:SEND_CONFIRMED_OK\r\n"
+        for name in ("west", "east"):
+            started = health((lab.folder / name / "log").read_text().splitlines())
+            assert started.is_healthy and started.duty_cycle_off, started
         await ask(lab.folder, "attenuate", "west", "90")
         await ask(lab.folder, "deaf", "east")
         await board.set("AT+CFM=0")
