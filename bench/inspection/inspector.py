@@ -36,7 +36,7 @@ from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
 from bench.inspection.station_time import StationTime
 from bench.verdict.expectation import LINK, Evidence
-from bench.verdict.owner import Found, Owner, Scrutiny
+from bench.verdict.owner import NO_PROTOCOL, Found, Owner, Scrutiny
 from bench.verdict.wire import (
     Uplink,
     eui_of,
@@ -281,6 +281,7 @@ class Inspector:
             station=event["station"],
         )  # fmt: skip
         if told is None:
+            check = check.about(NO_PROTOCOL)
             self._found.append(check.wrong("text", "a JSON object", event["text"] or '""'))
         elif downlink.is_dnmsg(told):
             self._dnmsg(event, told, name)
@@ -300,7 +301,7 @@ class Inspector:
             self._found += misspelt(told, check)
             self._found += self._time.mux_time(told, event["t_us"], check)
         elif told.get("msgtype") not in _QUIET:
-            due = "a message of the protocol"
+            check, due = check.about(NO_PROTOCOL), "a message of the protocol"
             self._found.append(check.wrong("msgtype", due, told.get("msgtype")))
 
     def _timesync(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:

@@ -14,7 +14,7 @@ from bench.score.expectations import Grade
 from bench.score.laws import BETWEEN_SERVERS
 from bench.score.oracle import ORACLE_SENTENCE, TOLD_SENTENCE
 from bench.score.read import KINDS, columns_of
-from bench.verdict.owner import GONE, GONE_STALL_MAX_US
+from bench.verdict.owner import SURE, SURE_STALL_MAX_US
 
 FAIL, INCONCLUSIVE = "'FAIL'", "'INCONCLUSIVE'"
 # Those of the lake, and where it stands among the reasons of its verdict.
@@ -202,15 +202,16 @@ _MISSED = finding(
     "reason", t_us="t_us",
 )  # fmt: skip
 _HOLES = finding("holes", "'bench'", "rule", "NULL", (6, "place"), "text", case="NULL")
+_SURE = ", ".join(f"'{rule}'" for rule in sorted(SURE))
 _FINDINGS = f"""
--- The findings; where a stimulus was missed or the host stalled nothing fails, but for a server
--- that has ended or was silent for many seconds; what is missing of the run itself is the bench's.
+-- The findings; where a stimulus was missed or the host stalled nothing fails, but for what no
+-- stall can be why of; what is missing of the run itself is the bench's.
 FROM disagreements
 |> LEFT JOIN (SELECT DISTINCT {_DECLARED}, true AS provoked FROM case_expect
      WHERE expect = 'finding') USING ({_DECLARED})
 |> LEFT JOIN (SELECT run, case, missed > 0 AS missed, stall FROM cases) USING (run, case)
 |> SET provoked = coalesce(provoked AND result IS NULL, false)
-|> EXTEND stall IS NOT NULL AND NOT (rule = '{GONE}' AND stall.late_us <= {GONE_STALL_MAX_US})
+|> EXTEND stall IS NOT NULL AND NOT (rule IN ({_SURE}) AND stall.late_us <= {SURE_STALL_MAX_US})
      AS excused
 |> SET owner = if(NOT excused OR provoked, owner, 'bench'),
      result = if(result = {FAIL} AND (missed OR excused), {INCONCLUSIVE}, result)

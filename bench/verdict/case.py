@@ -18,7 +18,7 @@ from bench.verdict.expectation import (
     Reasons,
     Words,
 )
-from bench.verdict.owner import FINDING, GONE_STALL_MAX_US, Found
+from bench.verdict.owner import FINDING, SURE_STALL_MAX_US, Found
 from bench.verdict.particulars import (
     ANSWER_FIELDS,
     may_be_said,
@@ -329,7 +329,7 @@ def judge(events: Sequence[Event]) -> Verdict:
     A reception that was due and not delivered makes the case INCONCLUSIVE unless something that
     was delivered is wrong; a case that expects nothing proves nothing and is an ERROR. What is
     wrong while the host stalled proves nothing either: a slow machine is no failing network server;
-    but who has ended, or was silent for many seconds, is no victim of a moment.
+    but who has ended, was silent for many seconds or says what is no text is no victim of a moment.
     A stimulus that the bench itself saw not come about proves nothing at all.
     Whether all lines of the case are there, `bench.capture.wholeness` says.
     """
@@ -345,8 +345,8 @@ def judge(events: Sequence[Event]) -> Verdict:
         owner, reasons = evidence.missed[0][0], [*evidence.missed, *failures, *doubts]
         return Verdict(Result.INCONCLUSIVE, owner, _each_once(reasons))
     stall_us = max(evidence.stalls_us, default=0)
-    if evidence.gone and HOST_STALL_MAX_US < stall_us <= GONE_STALL_MAX_US:
-        failures = evidence.gone
+    if evidence.sure and HOST_STALL_MAX_US < stall_us <= SURE_STALL_MAX_US:
+        failures = evidence.sure
     elif failures and stall_us > HOST_STALL_MAX_US:
         stalled = ("bench", f"host stalled {(stall_us + 500) // 1000} ms")
         failures, doubts = [], [stalled, *failures, *doubts]

@@ -14,7 +14,7 @@ from itertools import cycle
 from typing import Any
 
 from bench.capture.reading import HOST_STALLED, Event
-from bench.verdict.owner import FINDING, GONE, ScenarioMistake, not_there
+from bench.verdict.owner import FINDING, SURE, ScenarioMistake, not_there
 from bench.verdict.wire import eui_of, is_reception, json_of, reception_in
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
@@ -267,7 +267,7 @@ class Evidence:
     stalls_us: list[int] = field(default_factory=list)
     missed: list[tuple[str, str]] = field(default_factory=list)  # (owner, reason)
     found: list[tuple[str, str]] = field(default_factory=list)  # (owner, text)
-    gone: list[tuple[str, str]] = field(default_factory=list)  # those of them that no stall excuses
+    sure: list[tuple[str, str]] = field(default_factory=list)  # those of them that no stall excuses
     error: str | None = None
     error_owner: str = "bench"
 
@@ -466,8 +466,8 @@ def _read_end(evidence: Evidence, event: Event) -> None:
 def _read_finding(evidence: Evidence, event: Event) -> None:
     found = (event["owner"], event["text"])
     evidence.found.append(found)
-    if event["rule"] == GONE:
-        evidence.gone.append(found)
+    if event["rule"] in SURE:
+        evidence.sure.append(found)
 
 
 _READERS: dict[str, Callable[[Evidence, Event], None]] = {

@@ -57,8 +57,11 @@ FINDING = "case.finding"
 """The kind of event that tells of it."""
 GONE = "a server keeps going"
 """The rule that who is under test has broken by its end, or by silence for many seconds."""
-GONE_STALL_MAX_US = 2_000_000
-"""No stall of the host that is this long or shorter is why."""
+NO_PROTOCOL = "a text of the protocol"
+"""The rule that a text for a station has broken that is no JSON, or of a kind that nobody knows."""
+SURE = frozenset({GONE, NO_PROTOCOL})
+"""No stall of the host up to `SURE_STALL_MAX_US` is why one of these was broken."""
+SURE_STALL_MAX_US = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from bench.night.record import exit_code
 from bench.score.job import score
 from bench.score.read import STALL_US_MAX, lines
 from bench.verdict.case import HOST_STALL_MAX_US, judge
-from bench.verdict.owner import GONE, GONE_STALL_MAX_US
+from bench.verdict.owner import GONE, NO_PROTOCOL, SURE_STALL_MAX_US
 from tests.bench.score.conftest import TABLES, Line, Rescored, Scored, captures, write_run
 from tests.bench.score.frames import DataFrame
 from tests.reading import cases, read
@@ -243,9 +243,11 @@ def _every_verdict() -> Case:
                                     stall(320, 900_000)],
         "stalled_and_broken": [*without("stalled_and_broken", 7, 9, 10, 11), stall(320, 900_000)],
         "stalled_and_gone": [*without("stalled_and_gone", 7), gone("stalled_and_gone"),
-                             stall(320, GONE_STALL_MAX_US)],
+                             stall(320, SURE_STALL_MAX_US)],
+        "stalled_and_no_text": [*good("stalled_and_no_text"), stall(320, SURE_STALL_MAX_US),
+                                gone("stalled_and_no_text", NO_PROTOCOL)],
         "stalled_for_long": [*good("stalled_for_long"), gone("stalled_for_long"),
-                             stall(320, GONE_STALL_MAX_US + 1)],
+                             stall(320, SURE_STALL_MAX_US + 1)],
         "missed": [*good("missed"), missed("missed", "air")],
         "missed_and_wrong": [*without("missed_and_wrong", 7), missed("missed_and_wrong", "device")],
         "missed_and_nothing_due": [*without("missed_and_nothing_due", 9, 10, 11),
@@ -270,8 +272,8 @@ def missed(name: str, owner: str) -> Line:
     return "bench", 330, "stimulus.missed", {"case": name, "owner": owner, "reason": "not heard"}
 
 
-def gone(name: str) -> Line:
-    said = {"owner": "LNS", "rule": GONE, "text": "ServerSilent: lns-a has sent nothing"}
+def gone(name: str, rule: str = GONE) -> Line:
+    said = {"owner": "LNS", "rule": rule, "text": "ServerSilent: lns-a has sent nothing"}
     return "bench", 310, "case.finding", {"case": name, **said}
 
 
@@ -403,6 +405,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "stalled_and_nothing_due": ("ERROR", "bench"),
         "stalled_and_broken": ("INCONCLUSIVE", "bench"),
         "stalled_and_gone": ("FAIL", "LNS"),
+        "stalled_and_no_text": ("FAIL", "LNS"),
         "stalled_for_long": ("INCONCLUSIVE", "bench"),
         "missed": ("INCONCLUSIVE", "air"),
         "missed_and_wrong": ("INCONCLUSIVE", "device"),
@@ -411,7 +414,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
         "broken": ("ERROR", "device"),
     }
     assert verdicts == python_verdicts(scored.folders["verdicts"])
-    assert found["totals"] == {"PASS": 11, "FAIL": 23, "INCONCLUSIVE": 9, "ERROR": 3}
+    assert found["totals"] == {"PASS": 11, "FAIL": 24, "INCONCLUSIVE": 9, "ERROR": 3}
     reasons = {row["case"]: row["reasons"] for row in found["verdicts"]}
     assert reasons["not_delivered"] == [f"{UP.frame_id} #1: east was to hear it, nobody did"]
     assert reasons["broken"] == ["no board on the port"]
@@ -423,7 +426,7 @@ def test_every_kind_of_verdict_and_the_same_in_plain_python(scored: Scored) -> N
     owners = {row["owner"] for row in found["findings"] if row["case"] == "stalled"}
     assert owners == {"bench"}, "a slow machine is no failing network server"
     assert reasons["stalled_and_gone"] == ["ServerSilent: lns-a has sent nothing"]
-    assert found["host"] == {"stalls": 10, "worst_stall_us": GONE_STALL_MAX_US + 1}
+    assert found["host"] == {"stalls": 11, "worst_stall_us": SURE_STALL_MAX_US + 1}
     assert STALL_US_MAX == HOST_STALL_MAX_US
 
 
