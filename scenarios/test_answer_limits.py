@@ -448,7 +448,7 @@ async def test_class_c_is_sent_again_what_an_answer_did_not_bring(rig, confirmed
 
 
 async def test_class_c_is_not_sent_again_what_an_answer_brought_in_rx2(rig):
-    """Its station reports it a moment after the window has opened: until then nothing is missing."""
+    """Its station reports it a moment after the window has opened: nothing is missing before."""
     always = rig.provision("listening", f_cnt=10, device_class="C")
     rig.only("west")
     await rig.queue_downlink(always, payload=b"on", port=8)

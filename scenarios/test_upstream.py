@@ -329,7 +329,7 @@ async def test_a_copy_that_waits_longer_than_its_frame_is_remembered_is_judged_b
 
 @pytest.mark.requires("virtual time")  # no wire has a part in it
 async def test_a_station_is_read_again_as_soon_as_one_of_its_frames_is_done(rig):
-    """With 256 under way it is not; half of them are done after two seconds, the rest after nine."""
+    """With 256 under way it is not; half of them are done after two seconds, others after nine."""
     rig.only("west")
     prompt = rig.provision("prompt", f_cnt=10)
     await rig.start()
