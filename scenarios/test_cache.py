@@ -233,10 +233,9 @@ async def test_of_a_full_cache_only_what_was_silent_for_a_minute_leaves(rig):
 
 
 @pytest.mark.requires("slow application")
-@pytest.mark.parametrize("retention_s", [1, 60])
-async def test_a_copy_that_waited_has_the_name_of_its_frame(rig, strategy, retention_s):
+async def test_a_copy_that_waited_has_the_name_of_its_frame(rig, strategy):
     """The application takes longer than frames are remembered; a newer one has come meanwhile."""
-    rig.dedup(retention=seconds(retention_s))
+    rig.dedup(retention=seconds(1))
     device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
     await rig.start()
     rig.delay_upstream(seconds(4))

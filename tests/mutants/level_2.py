@@ -216,8 +216,8 @@ MUTANTS = (
     Mutant(
         "session that ended during an outage written back (Redis)",
         "lns/store/redis.py",
-        "self._known[dev_eui] = _written_over(known, kept, written)",
-        "self._known[dev_eui] = written",
+        "_written_over(known, kept, written)\n        keys =",
+        "written\n        keys =",
         "tests/lns/store/test_redis_sessions.py",
     ),
     Mutant(
@@ -293,7 +293,7 @@ MUTANTS = (
     Mutant(
         "emptied store not told the names",
         "lns/store/redis.py",
-        "await self._name(dev_eui, kept)",
+        "await self._wire.do_together(*self._told_anew(dev_eui, kept))",
         "pass",
         SERVERS,
     ),
