@@ -171,6 +171,7 @@ Without = Annotated[
         help="Leave this board or gateway of the bench out, and with it the cases that need it.",
     ),
 ]
+LIMIT_WANTED = "--limit is a number of cases, 1 at least."
 Limit = Annotated[
     int | None,
     Parameter(name="--limit", help="At most so many cases, the first ones. All if left out."),

@@ -66,6 +66,11 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
             (["emulate", "--tap", tap], f"--tap {tap}: it is a host and a port from 1 to 65535")
             for tap in ("host:99999", "host:0", "host", "a b:1", ":1")
         ),
+        (["run", "--limit", "0"], "--limit is a number of cases, 1 at least"),
+        (["nightly", "--limit", "0"], "--limit is a number of cases, 1 at least"),
+        (["nightly", "--captures", "nowhere"], "--captures: there is no folder nowhere"),
+        (["run", "--retention", "0"], "--retention is a number of seconds, 1 at least"),
+        (["nights", "-n", "0"], "--number is a number of nights, 1 at least"),
         (["score", "nowhere"], "There is no run nowhere"),
         (["report", "nowhere"], "There is no run nowhere"),
         (["import", "nowhere.json"], "There is no file nowhere.json"),
