@@ -51,6 +51,7 @@ Only the module that is asked for is imported: all of them take more than a seco
 """
 
 
+_MEANINGS: Mapping[int, str] = dict(MEANINGS.items())
 _EXAMPLE_MAX = 74
 """Columns of an example in a terminal of eighty, beside what stands around it."""
 
@@ -135,8 +136,8 @@ def application(only: str | None = None, *, config: Dict | None = None) -> App:
         path = f"{__package__}.{module}"
         if only in (None, name):
             found = import_module(path)
-            codes: dict[str, dict[int, str]] = getattr(found, "CODES", {})
-            epilogue = _epilogue(_examples(name, found), codes.get(name, MEANINGS))
+            codes: dict[str, Mapping[int, str]] = getattr(found, "CODES", {})
+            epilogue = _epilogue(_examples(name, found), codes.get(name, _MEANINGS))
             command = getattr(found, function)
             verbs: dict[str, Callable[..., int]] = getattr(found, "VERBS", {})
             for documented in (command, *verbs.values()):
@@ -168,7 +169,7 @@ def _examples(command: str, module: ModuleType) -> list[str]:
     return own[command]
 
 
-def _epilogue(examples: Sequence[str], meanings: Mapping[int, str] = MEANINGS) -> str:
+def _epilogue(examples: Sequence[str], meanings: Mapping[int, str] = _MEANINGS) -> str:
     listed = [f"  {_folded(example)}" for example in examples]
     codes = [f"  {code:3}  {meaning}" for code, meaning in meanings.items()]
     return "\n".join(["Examples:", *listed, "", "Exit codes:", *codes])
