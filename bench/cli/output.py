@@ -45,6 +45,13 @@ def refusing(
         raise by(said.format(error)) from None
 
 
+def why(error: OSError | UnicodeDecodeError) -> str:
+    """Why something cannot be read or written, in words and without a number of the system."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    return error.strerror or str(error)
+
+
 PROGRAM = "lorabench"
 _RAW = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from cyclopts import App, CycloptsError
 from cyclopts.config import Dict
 
-from bench.cli.output import PROGRAM, Refused, print_error, print_json, refusing
+from bench.cli.output import PROGRAM, Refused, print_error, print_json, refusing, why
 from bench.night.record import MEANINGS, ExitCode
 
 COMMANDS: dict[str, str] = {
@@ -75,10 +75,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.INTERRUPTED
     except OSError as error:
         # A folder that is not there or may not be written, a full disk: facts, not bugs.
-        return _told(words, str(error), ExitCode.USAGE)
+        return _told(words, _of_the_world(error), ExitCode.USAGE)
     except KeyboardInterrupt:
         text = "interrupted. What was captured so far stays."
         return _told(words, text, ExitCode.INTERRUPTED)
+
+
+def _of_the_world(error: OSError) -> str:
+    if error.filename is None or not error.errno:
+        return str(error)
+    if isinstance(error, FileExistsError):
+        return f"{error.filename} is a file, and a folder is wanted there."
+    if isinstance(error, NotADirectoryError):
+        return f"{error.filename}: a part of this path is a file, and no folder."
+    return f"{error.filename}: {why(error)}."
 
 
 def _told(words: Sequence[str], text: str, code: ExitCode, hint: str = "") -> ExitCode:

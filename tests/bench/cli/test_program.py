@@ -93,6 +93,34 @@ def test_a_mistake_is_answered_in_words(
     assert output.out == ""
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["emulate", "--folder", "file"], "file is a file, and a folder is wanted there."),
+        (["emulate", "--folder", "file/lab"], "lab: a part of this path is a file, and no folder."),
+        (["devices", "replay", "--port", "x", "--message", "none"], "none cannot be read: No such"),
+        (
+            ["devices", "replay", "--port", "x", "--message", "bytes"],
+            "cannot be read: it is not UTF",
+        ),
+    ],
+)
+def test_what_the_system_says_is_told_in_words(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    assert main(words) == 4
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Errno" not in told
+
+
 def test_the_list_of_scenarios_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scenarios", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
