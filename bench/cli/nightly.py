@@ -33,6 +33,7 @@ from bench.cli.nights import (
 from bench.cli.on_hardware.lab import bench_taken, inventory_of, whereabouts
 from bench.cli.output import (
     LAKE,
+    LIMIT_WANTED,
     RUNS,
     AsJson,
     BenchBroken,
@@ -233,6 +234,10 @@ def nightly(
         played in turn until it is clear whether one is worse.
     :param keep: Compress the captures of runs older than so many nights; delete nothing.
     """
+    if limit is not None and limit < 1:
+        raise Refused(LIMIT_WANTED)
+    if captures is not None and not captures.is_dir():
+        raise Refused(f"--captures: there is no folder {captures}.")
     if keep < 1:
         raise Refused("--keep is a number of nights, 1 at least: the last one stays as it is.")
     rig_below = _rig_of(rig, bench, without)

@@ -88,6 +88,8 @@ def nights(
     :param number: So many nights.
     :param page: Write the page of all nights anew, runs/nights.html.
     """
+    if number < 1:
+        raise Refused("--number is a number of nights, 1 at least.")
     rules = known_of(known)
     found = _lines(runs, line)
     if page:

@@ -46,6 +46,13 @@ def refusing(
         raise by(said.format(error)) from None
 
 
+def why(error: OSError | UnicodeDecodeError) -> str:
+    """Why something cannot be read or written, in words and without a number of the system."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    return error.strerror or str(error)
+
+
 PROGRAM = "lorabench"
 STDOUT = Path("stdout")
 _RAW = re.compile(r"[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -181,6 +188,7 @@ Without = Annotated[
         help="Leave this board or gateway of the bench out, and with it the cases that need it.",
     ),
 ]
+LIMIT_WANTED = "--limit is a number of cases, 1 at least."
 Limit = Annotated[
     int | None,
     Parameter(name="--limit", help="At most so many cases, the first ones. All if left out."),

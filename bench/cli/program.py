@@ -19,7 +19,7 @@ from typing import TextIO
 from cyclopts import App, CycloptsError
 from cyclopts.config import Dict
 
-from bench.cli.output import PROGRAM, STDOUT, Refused, print_error, print_json, refusing
+from bench.cli.output import PROGRAM, STDOUT, Refused, print_error, print_json, refusing, why
 from bench.night.record import MEANINGS, ExitCode
 from lns.capture import naming
 
@@ -59,6 +59,7 @@ FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Why a disk takes no more, which no other word of a person would change."""
 
 
+_MEANINGS: Mapping[int, str] = dict(MEANINGS.items())
 _EXAMPLE_MAX = 74
 """Columns of an example in a terminal of eighty, beside what stands around it."""
 
@@ -116,7 +117,8 @@ def _answered(words: list[str]) -> int:
     except OSError as error:
         # A folder that is not there or may not be written, a full disk: facts, not bugs.
         is_full = error.errno in FULL
-        return _told(words, str(error), ExitCode.BENCH_ERROR if is_full else ExitCode.USAGE)
+        code = ExitCode.BENCH_ERROR if is_full else ExitCode.USAGE
+        return _told(words, _of_the_world(error), code)
     except KeyboardInterrupt:
         text = "interrupted. What was captured so far stays."
         return _told(words, text, ExitCode.INTERRUPTED)
@@ -125,6 +127,16 @@ def _answered(words: list[str]) -> int:
 def _flush() -> None:
     with naming(STDOUT):
         sys.stdout.flush()
+
+
+def _of_the_world(error: OSError) -> str:
+    if error.filename is None or not error.errno:
+        return str(error)
+    if isinstance(error, FileExistsError):
+        return f"{error.filename} is a file, and a folder is wanted there."
+    if isinstance(error, NotADirectoryError):
+        return f"{error.filename}: a part of this path is a file, and no folder."
+    return f"{error.filename}: {why(error)}."
 
 
 def _told(words: Sequence[str], text: str, code: ExitCode, hint: str = "") -> ExitCode:
@@ -183,8 +195,8 @@ def application(only: str | None = None, *, config: Dict | None = None) -> App:
         path = f"{__package__}.{module}"
         if only in (None, name):
             found = import_module(path)
-            codes: dict[str, dict[int, str]] = getattr(found, "CODES", {})
-            epilogue = _epilogue(_examples(name, found), codes.get(name, MEANINGS))
+            codes: dict[str, Mapping[int, str]] = getattr(found, "CODES", {})
+            epilogue = _epilogue(_examples(name, found), codes.get(name, _MEANINGS))
             command = getattr(found, function)
             verbs: dict[str, Callable[..., int]] = getattr(found, "VERBS", {})
             for documented in (command, *verbs.values()):
@@ -216,7 +228,7 @@ def _examples(command: str, module: ModuleType) -> list[str]:
     return own[command]
 
 
-def _epilogue(examples: Sequence[str], meanings: Mapping[int, str] = MEANINGS) -> str:
+def _epilogue(examples: Sequence[str], meanings: Mapping[int, str] = _MEANINGS) -> str:
     listed = [f"  {_folded(example)}" for example in examples]
     codes = [f"  {code:3}  {meaning}" for code, meaning in meanings.items()]
     return "\n".join(["Examples:", *listed, "", "Exit codes:", *codes])

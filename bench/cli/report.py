@@ -157,6 +157,8 @@ def score_runs(
     from bench.score import job  # Spark is imported by those commands alone that need it
     from bench.spark.session import JavaMissing, MasterUnusable
 
+    if not lake:
+        raise Refused("--lake is a folder or a URI; it says nothing.")
     if len({folder.name for folder in folders}) < len(folders):
         raise Refused(
             "Two of these run folders have the same name, by which their scores are told apart. "

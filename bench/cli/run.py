@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from bench.capture.run_folder import Origin
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.output import (
+    LIMIT_WANTED,
     RUNS,
     AsJson,
     BenchBroken,
@@ -180,7 +181,9 @@ def run(
     elif without:
         raise Refused("--without names parts of a bench; which bench, --bench says.")
     if limit is not None and limit < 1:
-        raise Refused("--limit is a number of cases, 1 at least.")
+        raise Refused(LIMIT_WANTED)
+    if retention is not None and retention < 1:
+        raise Refused("--retention is a number of seconds, 1 at least.")
     selection = Selection(
         pattern, rig, seed, strategy, capture_dir, retention, tls, redis, bench, each_once, limit,
         catalogue, Origin(line=line, dut=dut), without=dict.fromkeys(without, ""),

@@ -509,8 +509,8 @@ def read_histories(path: Path) -> list[KeptHistory]:
                 raise ValueError("id, title and history are texts")
             kept = KeptHistory(case["id"], case["title"], read_history(case["history"]))
         except (ValueError, TypeError, KeyError) as error:
-            why = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise ValueError(f"{path}: case {place} cannot be read: {why}") from None
+            missing = " is missing" if isinstance(error, KeyError) else ""
+            raise ValueError(f"{path}: case {place} cannot be read: {error}{missing}") from None
         if kept.id in cases:
             raise ValueError(f"{path}: case {place} has the id {kept.id}, as one before it")
         cases[kept.id] = kept

@@ -487,7 +487,8 @@ class RollCall:
         try:
             (await asyncio.start_server(lambda *_: None, host, port)).close()
         except OSError as error:
-            why = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or error
+            number = error.errno or 0  # less than none: a name without an address
+            why = os.strerror(number) if number > 0 else error.strerror or error
             raise CannotConfigure(
                 f"[bench] tap: {host}:{port}: {why}. Give an address of this host (`ip address`"
                 " lists them) and a free port, or end what listens there (`ss -ltnp` names it)"

@@ -25,8 +25,8 @@ MUTANTS = (
     Mutant(
         "whatever a command ends with means what it means of a run",
         "bench/cli/program.py",
-        "codes.get(name, MEANINGS)",
-        "MEANINGS",
+        "codes.get(name, _MEANINGS)",
+        "_MEANINGS",
         PROGRAM,
     ),
     Mutant(

@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "known for ever",
-        "bench/night/morning.py",
+        "bench/night/known.py",
         "        return self.until is not None and night[:10] > self.until.isoformat()",
         "        return False",
         MORNING,

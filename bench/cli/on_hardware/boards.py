@@ -24,6 +24,7 @@ from bench.cli.output import (
     print_lines,
     refusing,
     region_of,
+    why,
 )
 from bench.device.dialects import (
     Found,
@@ -425,9 +426,9 @@ def _key(what: str, file: Path | None, variable: str | None) -> bytes | None:
     """The key in a file or in the environment; never shown, whatever is wrong with it."""
     if file is not None:
         try:
-            text = file.read_text(encoding="ascii")
+            text = file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
-            raise Refused(f"--{what}-file: {file} cannot be read: {error}.") from None
+            raise Refused(f"--{what}-file: {file} cannot be read: {why(error)}.") from None
     elif variable is not None:
         if variable not in os.environ:
             raise Refused(f"--{what}-env: the environment has no {variable}.")
@@ -483,9 +484,9 @@ def _kind(phy: bytes) -> str:
 
 def _heard(source: str) -> Updf | Jreq:
     try:
-        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"--message {source} cannot be read: {error}.") from None
+        raise Refused(f"--message {source} cannot be read: {why(error)}.") from None
     heard = parse_up(text)
     if isinstance(heard, Malformed):
         raise Refused(f"--message {source}: {heard.why}.")

@@ -361,7 +361,8 @@ class HardwareBench(ProcessBench):
         try:
             await super()._listen()
         except OSError as error:
-            why = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or error
+            number = error.errno or 0  # less than none: a name without an address
+            why = os.strerror(number) if number > 0 else error.strerror or error
             raise BenchUnfit(
                 f"{self.inventory.path}: [bench] tap: nothing can listen at {self.inventory.tap}:"
                 f" {why}. Give an address of this host (`ip address` lists them) and a free port"

@@ -68,6 +68,11 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
             (["emulate", "--tap", tap], f"--tap {tap}: it is a host and a port from 1 to 65535")
             for tap in ("host:99999", "host:0", "host", "a b:1", ":1")
         ),
+        (["run", "--limit", "0"], "--limit is a number of cases, 1 at least"),
+        (["nightly", "--limit", "0"], "--limit is a number of cases, 1 at least"),
+        (["nightly", "--captures", "nowhere"], "--captures: there is no folder nowhere"),
+        (["run", "--retention", "0"], "--retention is a number of seconds, 1 at least"),
+        (["nights", "-n", "0"], "--number is a number of nights, 1 at least"),
         (["score", "nowhere"], "There is no run nowhere"),
         (["report", "nowhere"], "There is no run nowhere"),
         (["import", "nowhere.json"], "There is no file nowhere.json"),
@@ -88,6 +93,34 @@ def test_a_mistake_is_answered_in_words(
     assert said in output.err
     assert "Traceback" not in output.err
     assert output.out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["emulate", "--folder", "file"], "file is a file, and a folder is wanted there."),
+        (["emulate", "--folder", "file/lab"], "lab: a part of this path is a file, and no folder."),
+        (["devices", "replay", "--port", "x", "--message", "none"], "none cannot be read: No such"),
+        (
+            ["devices", "replay", "--port", "x", "--message", "bytes"],
+            "cannot be read: it is not UTF",
+        ),
+    ],
+)
+def test_what_the_system_says_is_told_in_words(
+    words: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    assert main(words) == 4
+    told = capsys.readouterr().err
+    assert said in told
+    assert "Errno" not in told
 
 
 def test_the_list_of_scenarios_as_json(capsys: pytest.CaptureFixture[str]) -> None:
