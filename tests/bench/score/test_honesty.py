@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -295,6 +296,29 @@ def test_a_disk_that_is_full_is_refused_before_anything_plays(tmp_path: Path) ->
     assert done.returncode == BENCH_ERROR
     assert "File too large. Nothing was played." in done.stderr
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("after", ["starting Spark", "reading"])
+def test_a_score_that_is_interrupted_says_so_and_leaves_no_java(
+    after: str, made: Made, tmp_path: Path
+) -> None:
+    words = command("score", str(made.folders["whole"]), "--lake", str(tmp_path / "lake"))
+    with subprocess.Popen(
+        words, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, preexec_fn=heed_ctrl_c, start_new_session=True,
+    ) as score:  # fmt: skip
+        assert score.stdout is not None
+        for line in score.stdout:
+            if after in line:
+                break
+        with suppress(subprocess.TimeoutExpired):
+            score.wait(0.5)  # Java has begun, and cannot be asked anything yet
+        os.killpg(score.pid, signal.SIGINT)  # as a terminal does
+        rest = score.stdout.read()  # ends when nobody is left who could write
+        assert score.wait(60) == INTERRUPTED
+    assert rest.splitlines()[-1] == "lorabench: interrupted. What was captured so far stays."
+    assert "NoSuchFileException" not in rest
 
 
 def test_a_timeline_says_what_is_missing_of_its_case(made: Made) -> None:
