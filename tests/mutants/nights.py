@@ -297,7 +297,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was known is lost on a full disk",
-        "bench/night/morning.py",
+        "bench/night/known.py",
         "    replace(path.resolve(), (before",
         "    path.write_bytes((before",
         "tests/bench/cli/test_nights.py",
