@@ -347,7 +347,7 @@ class _Reader:
             for number, line in enumerate(lines(path), 1):
                 self._line(number, line)
         except OSError as error:
-            self._hole(Rule.TORN, str(error))
+            self._hole(Rule.TORN, str(error).replace(f"{path.parent}/", ""))
             self._found.doubted |= set(self._table.cases)
         if self._is_torn_before:
             self._found.suspects |= self._beside

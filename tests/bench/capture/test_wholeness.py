@@ -78,6 +78,7 @@ def test_a_compressed_run_is_as_whole_as_it_was(tmp_path: Path) -> None:
     found = wholeness(run)
     assert not found.whole
     assert set(withheld(found)) == set(CASES)
+    assert any(hole.text.startswith("air.jsonl.gz: this compr") for hole in found.holes)
 
 
 def test_a_killed_run_says_at_which_case_and_judges_those_before(tmp_path: Path) -> None:

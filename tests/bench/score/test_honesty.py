@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from shutil import copytree
+from shutil import copy2, copytree
 from typing import Any
 
 import pytest
@@ -217,7 +217,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @captures
 def written(root: Path) -> dict[str, Path]:
     made = make(root.parent.parent / "honesty")
-    return {name: copytree(folder, root / name) for name, folder in made.folders.items()}
+    copy = partial(copytree, symlinks=True, copy_function=copied)
+    return {name: copy(folder, root / name) for name, folder in made.folders.items()}
+
+
+def copied(file: str, into: str) -> None:
+    """A copy of a file, or another pipe."""
+    if Path(file).is_fifo():
+        os.mkfifo(into)
+    else:
+        copy2(file, into)
 
 
 @cache
