@@ -42,7 +42,7 @@ from lns.clock import utc_of_this_host
 EXAMPLES = (
     "lorabench nights -n 7",
     "lorabench nights --page",
-    "lorabench history second_station",
+    "lorabench history 'second_station Mark-confirmed'",
     "lorabench compare latest lns@main@7e07562",
     "lorabench compare 2026-11-20 2026-11-21",
     "lorabench flaky",
@@ -112,9 +112,15 @@ def history(
 ) -> int:
     """The nights of one case: strip, segments with their rates, first bad build, its runs.
 
-    :param case: Name of a case, or a part of it that fits only one.
+    :param case: Name of a case, or a part of it, or several parts, that fit only one.
     """
-    found = [(one, name) for one in _lines(runs, line) for name in one.series if case in name]
+    parts = case.lower().split()
+    found = [
+        (one, name)
+        for one in _lines(runs, line)
+        for name in one.series
+        if all(part in name.lower() for part in parts)
+    ]
     chosen = [pair for pair in found if pair[1] == case] or found
     if not chosen:
         names = sorted({name for one in _lines(runs, line) for name in one.series})
@@ -132,11 +138,13 @@ def history(
 def flaky(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
     """Cases that fail now and then, by their rate of failures, each with its 95 % interval."""
     rows: list[dict[str, Any]] = []
+    seen = 0
     for one in _lines(runs, line):
         for case, series in sorted(one.series.items()):
+            found = one.recent(series)
+            seen = max(seen, found.n30)
             if series.state is not State.FLAKY:
                 continue
-            found = one.recent(series)
             low, high = found.interval
             rows.append(
                 {
@@ -157,7 +165,9 @@ def flaky(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = Fal
         )
         for row in rows
     ]
-    lines = _aligned([head, *shown]) if shown else ["No case flakes. (Seen 0/30: up to 11 %.)"]
+    # What fails so seldom need not have been seen in so few nights.
+    unseen = f"No case flakes. (Seen 0/{seen}: up to {100 * wilson(0, seen)[1]:.0f} %.)"
+    lines = _aligned([head, *shown]) if shown else [unseen]
     return answer(rows, lines, as_json=as_json)
 
 

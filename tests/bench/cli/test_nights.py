@@ -113,6 +113,20 @@ def test_flaky_cases_have_an_interval(runs: Path, capsys: pytest.CaptureFixture[
     assert row.split()[:4] == ["group/flakes", "2/12", "5–45", "%"]
 
 
+def test_what_was_not_seen_to_flake_is_told_with_how_often_it_was_looked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(4):
+        write_night(tmp_path, number, {"group/a[Drop]": "PASS", "group/a[Mark]": "PASS"})
+    assert said(capsys, "flaky", "--runs", str(tmp_path)).startswith(
+        "No case flakes. (Seen 0/4: up to 49 %.)"
+    )
+
+
+def test_a_case_is_named_by_several_parts(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "group/breaks" in said(capsys, "history", "BREAKS group/", "--runs", str(runs))
+
+
 def test_the_lab_has_a_row_a_part(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [_, row, *_] = said(capsys, "lab", "--runs", str(runs)).split("\n")
     assert row.split()[:3] == ["station", "0016C001F1500001", "emulated"]
