@@ -288,6 +288,7 @@ class RedisStore:
         keys = dev_nonces_of(dev_eui), sessions_of(dev_eui), f_cnt_down_of(dev_eui)
         known, written = self._known.get(dev_eui, b""), msgspec.json.encode(kept)
         on_its_way = self._known[dev_eui] = _written_over(known, kept, written)
+        there = b""
         try:
             join: Command = ("EVAL", _JOIN, len(keys), *keys, dev_nonce, self._lns, known, written)
             *_, there = await self._wire.do_together(*named, join)
@@ -297,12 +298,12 @@ class RedisStore:
             raise
         finally:
             self._joining[dev_eui].discard(dev_nonce)
+            if self._known[dev_eui] is on_its_way:
+                self._known[dev_eui] = written if there else known
         if there:
             kept = self._sessions_in(dev_eui, there)
             await self._let_go(dev_eui, kept)
             self._sessions[dev_eui], self._texts[dev_eui] = kept, there
-            if self._known[dev_eui] is on_its_way:
-                self._known[dev_eui] = written
         return bool(there)
 
     async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
