@@ -96,14 +96,16 @@ async def test_an_old_session_ends_though_others_share_its_address(rig):
     """The device has joined and gone on; who sends in the one of before has a wrong MIC for all."""
     device = rig.provision("moved", activation="otaa", f_cnt=10, preset_session=True)
     known = device.provisioned
-    rig.provision("sharing", dev_addr_text=known.dev_addr, f_cnt=10)
+    sharing = rig.provision("sharing", dev_addr_text=known.dev_addr, f_cnt=10)
     rig.only("west")
-    join = await device.join()
-    new = await device.send()
+    join, beside = await device.join(), await sharing.send()
+    address, keys = rig.sessions_opened(known)[-1]
+    new = crafted.data(device.dev_eui, address, keys, 1, session=1)
     old = crafted.data(device.dev_eui, known.dev_addr, known.keys, 10)
-    rig.announce(old)
-    await tell(rig, old, "west")
-    await rig.wait(seconds(1))
-    for uplink in (join, new):
+    for frame in (new, old):
+        rig.announce(frame)
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(1))
+    for uplink in (join, beside, new):
         rig.expect(uplink, FIRST, first="west")
     rig.expect(old, FORGED, forged="west")

@@ -333,11 +333,11 @@ def _looked(session: Session, seat: Seat, row: Reception) -> Seat:
         return replace(seat, blind=True)
     if not seat.met or session.kept.rank > seat.come.rank:
         seat = replace(seat, come=session.kept, owner=session.kept_owner, spent=session.kept_spent)
-    if not seat.met:
-        seat = replace(seat, heard=NOBODY, heard_life=0)
-    elif out_of_date and (seat.come.last, seat.come.mic_no) != (row.f_cnt, row.mic_no):
+    if out_of_date and (seat.come.last, seat.come.mic_no) != (row.f_cnt, row.mic_no):
         # Unless the newest frame of all is this one, told by another server a moment ago.
         seat = replace(seat, heard=seat.come.last, heard_life=seat.come.life)
+    elif not seat.met:
+        seat = replace(seat, heard=NOBODY, heard_life=0)
     return replace(
         seat,
         doubt=max(seat.doubt, session.unsaved),

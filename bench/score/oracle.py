@@ -77,11 +77,13 @@ SELECT run, case, dev_eui, min_by(struct(activation, strategy, relaxed_f_cnt, f_
 FROM case_device GROUP BY run, case, dev_eui"""
 
 _ADDRESSES = f"""
--- Who uses a DevAddr in a case: the device and session whose frames bear it, forged ones too.
+-- Who uses a DevAddr in a case: the device and session whose frames bear it, forged ones too, and
+-- whether others do as well: to them a frame of a session that is over has a wrong MIC.
 FROM radio_transmit LEFT SEMI JOIN devices USING (run, case, dev_eui)
 |> WHERE session IS NOT NULL
 |> EXTEND substring_index(frame_id, ':', 1) AS dev_addr
-|> AGGREGATE max_by({eui_no("dev_eui")}, session) AS owner_no, max(session) AS owner_session
+|> AGGREGATE max_by({eui_no("dev_eui")}, session) AS owner_no, max(session) AS owner_session,
+     count(DISTINCT dev_eui) > 1 AS is_shared
    GROUP BY run, case, dev_addr"""
 
 _OF_CASE = """own_lns, lns_count, begun_us, retention_us, on_outage, dwells, asks, had_outage,
@@ -91,7 +93,8 @@ _OF_STATION = f"PARTITION BY station, run, case ORDER BY {_ORDER}"
 _REST = """told, frame.readable, frame_id, copy, frame.f_port, genuine, requests_answer, relaxed,
   short, elsewhere, unrecorded, stranger, device.server IS NOT NULL AS pinned, of_case.on_outage,
   of_case.asks OR of_case.lns_count > 1 AS asks, if(reaches, NULL, owner_no) AS owner_no,
-  coalesce(relaxed AND f_cnt <= 1, false) AS first_message, device IS NOT NULL AS is_known,
+  coalesce(is_shared, false) AS is_shared, device IS NOT NULL AS is_known,
+  coalesce(relaxed AND f_cnt <= 1, false) AS first_message,
   coalesce(exists(of_case.faults, one -> one.is_store AND one.t_us <= t_us), false) AS had_fault,
   coalesce(array_contains(of_case.requests, dev_eui), false) AS is_wanted,
   coalesce(device.activation = 'otaa', false) AS is_otaa, device.dev_status_s IS NOT NULL
@@ -148,8 +151,9 @@ FROM matched |> WHERE heard
      CAST(size(filter(begun, one -> NOT several OR one.lns = lns)) AS BIGINT) AS lns_life,
      CAST(size(brought) AS BIGINT) AS stale_life, try_element_at(brought, -1) AS stale,
      if(session = 0, device.f_cnt_up, NULL) AS preset, sent.t_us AS sent_us, store_fault,
-     coalesce(store_fault AND outcome.reason IN ('StoreUnavailable',
-       if(is_join, NULL, 'UnknownDevice')), false) AS lost,
+     coalesce((store_fault AND outcome.reason IN ('StoreUnavailable',
+       if(is_join, NULL, 'UnknownDevice'))) OR (is_join AND of_case.has_mistake
+       AND outcome.reason = 'InternalError'), false) AS lost,
      coalesce((of_case.has_failure AND outcome.reason = 'UpstreamUnavailable')
        OR (of_case.has_mistake AND outcome.reason = 'InternalError'), false) AS failed,
      coalesce(outcome.answer = 'Suppressed'
@@ -371,7 +375,8 @@ _UNPROVEN = """CASE WHEN NOT readable THEN 'Malformed'
        WHEN unrecorded THEN 'UnknownDevice'
        WHEN is_join AND NOT is_otaa THEN 'UnknownDevice'
        WHEN is_join AND NOT genuine THEN 'MicMismatch'
-       WHEN NOT is_join AND genuine AND is_known AND outlived THEN 'UnknownDevice'
+       WHEN NOT is_join AND genuine AND is_known AND outlived
+         THEN if(is_shared, 'MicMismatch', 'UnknownDevice')
        WHEN NOT is_join AND genuine AND is_known AND NOT known THEN 'MicMismatch'
        WHEN genuine AND elsewhere THEN 'BelongsToAnotherServer'
        WHEN NOT reaches AND owner_no IS NOT NULL AND NOT outlived THEN 'MicMismatch'
