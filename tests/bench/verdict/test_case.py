@@ -5,9 +5,17 @@ from pathlib import Path
 import pytest
 
 from bench.capture.reading import Event
-from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict, fault_fields
+from bench.verdict.case import (
+    HOST_STALL_MAX_US,
+    Case,
+    Result,
+    StimulusMissed,
+    Title,
+    Verdict,
+    fault_fields,
+)
 from bench.verdict.expectation import Due, Words
-from bench.verdict.owner import Found, Owner
+from bench.verdict.owner import GONE, NO_PROTOCOL, SURE_STALL_MAX_US, Found, Owner
 from lns.capture import Capture
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
@@ -337,6 +345,33 @@ def test_what_was_found_again_and_again_is_one_reason(open_case: Open) -> None:
     for text in ("refused", "refused", "silent", "refused"):
         case.find(Found(rule="a server serves", text=text, t_us=1, owner=Owner.LNS))
     assert case.end().reasons == ("refused (3 times)", "silent")
+
+
+@pytest.mark.parametrize(
+    ("rule", "late_us", "result"),
+    [
+        (GONE, SURE_STALL_MAX_US, "FAIL"),
+        (NO_PROTOCOL, SURE_STALL_MAX_US, "FAIL"),
+        (GONE, SURE_STALL_MAX_US + 1, "INCONCLUSIVE"),
+        ("another", HOST_STALL_MAX_US + 1, "INCONCLUSIVE"),
+        ("another", HOST_STALL_MAX_US, "FAIL"),
+    ],
+)
+def test_a_moment_of_the_host_excuses_no_server_that_is_gone(
+    rule: str, late_us: int, result: str, open_case: Open
+) -> None:
+    case = open_case()
+    case.begin()
+    play(case)
+    expect(case)
+    case.find(Found(rule=rule, text="none came", t_us=1, owner=Owner.LNS))
+    case.find(Found(rule="late", text="it was late", t_us=1, owner=Owner.LNS))
+    stalled = {"t_us": 5_000, "source": "bench", "seq": 9, "kind": "host.stalled"}
+    case.witness({**stalled, "late_us": late_us})
+    verdict = case.end()
+    assert verdict.result == result
+    is_alone = result == "FAIL" and late_us > HOST_STALL_MAX_US
+    assert ("it was late" in verdict.reasons) is not is_alone
 
 
 def test_a_fault_says_where_who_meets_it_and_what_it_is() -> None:
