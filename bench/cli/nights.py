@@ -1,7 +1,6 @@
 """What have the nights shown, and the morning after? `lorabench nights`, `history`, `compare`, ….
 
-`flaky`, `lab` and `known` are here too, and what the newest night says to people, pages, programs
-and build servers.
+`flaky`, `lab`, `known` too, and what the newest night says to people, programs and build servers.
 """
 
 import os

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         gone = isinstance(error, BrokenPipeError)
         if not gone:
             with suppress(OSError):
-                print_error(f"{PROGRAM}: {error}")
+                print_error(f"{PROGRAM}: {_of_the_world(error)}")
         # Whoever read the output has gone, or it takes no more. The interpreter would still try.
         for stream in (sys.stdout, sys.stderr):
             _turn_away(stream)
