@@ -18,6 +18,7 @@ import lns.events
 from bench.capture.reading import capture_files
 from bench.cli.program import application
 from bench.lab.inventory import load as load_bench
+from bench.score.read import KINDS
 from lns.config import load as load_lns
 from lns.downlink.downlink_queue import Refused, parse_request
 from tests import forked
@@ -106,6 +107,19 @@ def test_every_kind_that_is_written_has_its_row() -> None:
     }
     assert written - of_server - set(_rows()) == set()
     assert {"case.begin", "fault.begin", "host.stalled"} <= written
+
+
+def test_every_field_that_the_score_reads_stands_in_the_row() -> None:
+    rows = _rows()
+    of_bench = {kind: fields for kind, fields in KINDS.items() if not kind.startswith("lns.")}
+    of_bench.pop("upstream.parked")  # a server's, which has them with its events
+    missing = [
+        f"{kind}.{name}"
+        for kind, fields in of_bench.items()
+        for name in fields.split()
+        if f"`{name}`" not in rows.get(kind, "")
+    ]
+    assert missing == []
 
 
 def test_every_field_that_a_run_writes_stands_in_the_row(tmp_path: Path) -> None:
