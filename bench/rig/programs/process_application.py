@@ -32,7 +32,7 @@ from lns.delivery.subscription import HELD_PACKET_BYTES_MAX, Subscription
 
 START_S = 60
 QUIET_US = 500_000
-_DECIDED_WITHIN_US = 15_000_000
+_DECIDED_WITHIN_US = 20_000_000
 _TOPICS = tuple(f"lorawan/+/+{ending}" for ending in (UP_TOPIC, STATUS_TOPIC))
 _SUBSCRIBED = " brings "
 _REFUSED = "was created"

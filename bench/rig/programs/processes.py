@@ -27,7 +27,7 @@ from lns.store.redis_claims import RedisClaims
 from lns.store.redis_wire import RedisWire, redis_server
 
 COLLECTED_WITHIN_US = 5_000_000
-TAKEN_WITHIN_US = 10_000_000
+TAKEN_WITHIN_US = 20_000_000
 SHARED = (
     "this case shares its {what} with others: mark the scenario with"
     ' @pytest.mark.fault("{seam}", …), so that it gets one of its own'
