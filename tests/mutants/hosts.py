@@ -9,6 +9,7 @@ TURNS = "tests/bench/run/test_turn.py"
 SIDE_BY_SIDE = "bench/run/wall_clock.py"
 ROUNDS = "tests/bench/run/test_side_by_side.py"
 LATENCY = "tests/bench/host/test_program.py"
+VERDICTS = "tests/bench/verdict/test_case.py"
 
 MUTANTS = (
     Mutant(
@@ -311,5 +312,47 @@ MUTANTS = (
         'f"bench.rig.{name}_rig"',
         'f"bench.run.{name}"',
         "tests/bench/doctor/test_installed.py",
+    ),
+    Mutant(
+        "a moment of the host excuses a server that is gone",
+        "bench/verdict/case.py",
+        "if evidence.sure and HOST_STALL_MAX_US < stall_us <= SURE_STALL_MAX_US:",
+        "if not failures:",
+        VERDICTS,
+    ),
+    Mutant(
+        "a server that is gone takes all else of a stalled case along",
+        "bench/verdict/case.py",
+        "        failures = evidence.sure\n",
+        "        failures = [*failures]\n",
+        VERDICTS,
+    ),
+    Mutant(
+        "a moment of the host excuses what is no text",
+        "bench/verdict/owner.py",
+        "SURE = frozenset({GONE, NO_PROTOCOL})",
+        "SURE = frozenset({GONE})",
+        VERDICTS,
+    ),
+    Mutant(
+        "in a score a moment of the host excuses a server that is gone",
+        "bench/score/findings.py",
+        " AND NOT (rule IN ({_SURE}) AND stall.late_us <= {SURE_STALL_MAX_US})\n",
+        "\n",
+        "tests/bench/score/test_job.py",
+    ),
+    Mutant(
+        "a reason is told as often as it was found",
+        "bench/verdict/case.py",
+        "    often = Counter(reason for _, reason in reasons)\n",
+        "    return tuple(reason for _, reason in reasons)\n",
+        VERDICTS,
+    ),
+    Mutant(
+        "a server that takes no downlink is a mistake of the bench",
+        "bench/rig/programs/processes.py",
+        "lambda: ServerSilent(f",
+        "lambda: TimeoutError(f",
+        "tests/bench/run/test_broken_build.py",
     ),
 )
