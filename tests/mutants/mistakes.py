@@ -106,4 +106,11 @@ MUTANTS = (
         "    return bool(LEFT_OUT)\n",
         "tests/bench/night/test_morning.py",
     ),
+    Mutant(
+        "a run without a score has nothing on the air",
+        "bench/report/templates/report.html.j2",
+        '{% if score.is_scored %}\n<ul class="tiles" aria-label="Totals">',
+        '{% if true %}\n<ul class="tiles" aria-label="Totals">',
+        PAGE,
+    ),
 )

@@ -25,6 +25,18 @@ def test_the_sections_stand_in_the_order_of_reading(bad_night: Path) -> None:
     assert [name for name in page.ids if name in SECTIONS] == SECTIONS
 
 
+def test_what_only_a_score_knows_is_not_told_without_one(bad_night: Path) -> None:
+    (bad_night / "score.json").unlink()
+    page = written(bad_night)
+    assert "Not scored yet" in page.text
+    assert "transmissions on the air" not in page.text
+    assert "Every line could be read." not in page.text
+    shown = [name for name in page.ids if name in SECTIONS]
+    assert shown == ["run", "findings", "scenarios", "imported", "cases"]
+    assert {link.removeprefix("#") for link in page.links} <= set(page.ids)
+    assert page.open_tags == []
+
+
 def test_every_element_is_closed_and_every_id_is_unique(bad_night: Path) -> None:
     page = written(bad_night)
     assert page.open_tags == []
