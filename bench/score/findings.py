@@ -252,11 +252,9 @@ SELECT run, case, coalesce(scenario, case), file, group, title, strategy, confir
   array(reason), 'bench', 1, false, coalesce(t_us, 0), NULL, 0 FROM withheld"""
 
 QUERIES = {
-    "contradictions": _CONTRADICTIONS,
-    "disagreements": _DISAGREEMENTS,
-    "findings": _FINDINGS,
+    "contradictions": _CONTRADICTIONS, "disagreements": _DISAGREEMENTS, "findings": _FINDINGS,
     "verdicts": _VERDICTS,
-}
+}  # fmt: skip
 
 HOLES = "run STRING, rule STRING, text STRING, place BIGINT"
 WITHHELD = "run STRING, case STRING, reason STRING, t_us BIGINT, "

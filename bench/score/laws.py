@@ -432,12 +432,7 @@ FROM uplinks
      inline(concat({_EACH_OPEN}))"""
 
 QUERIES = {
-    "passed": _PASSED,
-    "violations": "\nUNION ALL\n".join(_LAWS),
-    "effects_due": _EFFECTS,
-    "entries": _ENTRIES,
-    "uplinks": _UPLINKS,
-    "duplicates": _DUPLICATES,
-    "ledger": _LEDGER,
+    "passed": _PASSED, "violations": "\nUNION ALL\n".join(_LAWS), "effects_due": _EFFECTS,
+    "entries": _ENTRIES, "uplinks": _UPLINKS, "duplicates": _DUPLICATES, "ledger": _LEDGER,
     "open_entries": _OPEN_ENTRIES,
-}
+}  # fmt: skip

@@ -463,21 +463,11 @@ SELECT m.* EXCEPT (frame, said, sent, outcome), frame.*, said.*, sent IS NOT NUL
 FROM (SELECT * FROM matched WHERE heard) AS m JOIN oracle AS o ON m.row_id = o.row_id"""
 
 QUERIES: dict[str, str | Fold] = {
-    "devices": _DEVICES,
-    "addresses": _ADDRESSES,
-    "facts": _FACTS,
-    "races": _RACES,
-    "statuses": _STATUSES,
-    "joined": _JOINED,
-    "counted": _COUNTED,
-    "shared": _SHARED,
-    "judged": Fold(_GROUPS, judged, JUDGED),
-    "followed": _FOLLOWED,
-    "worth": _WORTH,
-    "evicted": _EVICTED,
-    "oracle": _ORACLE,
-    "receptions": _RECEPTIONS,
-}
+    "devices": _DEVICES, "addresses": _ADDRESSES, "facts": _FACTS, "races": _RACES,
+    "statuses": _STATUSES, "joined": _JOINED, "counted": _COUNTED, "shared": _SHARED,
+    "judged": Fold(_GROUPS, judged, JUDGED), "followed": _FOLLOWED, "worth": _WORTH,
+    "evicted": _EVICTED, "oracle": _ORACLE, "receptions": _RECEPTIONS,
+}  # fmt: skip
 
 
 def words_asked(words: str, level2: str) -> str:
