@@ -230,7 +230,7 @@ MUTANTS = (
         "bench/score/job.py",
         " if is_readable(file)]",
         "]",
-        "tests/bench/score/test_honesty.py",
+        "tests/bench/score/test_job.py",
     ),
     Mutant(
         "what is wrong with the bench is the FAIL of a server",

@@ -1,5 +1,6 @@
 """Whole captures, written by hand: what score.json and the lake say about them."""
 
+import gzip
 import json
 import random
 from collections import Counter
@@ -631,6 +632,13 @@ def test_a_folder_without_a_capture_is_told(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(FileNotFoundError, match=r"no capture"):
         score([tmp_path / "empty"], lake=tmp_path / "lake")
+
+
+def test_a_folder_in_which_nothing_can_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut" / "bench.jsonl.gz").write_bytes(gzip.compress(b"{}\n" * 99)[:-9])
+    with pytest.raises(FileNotFoundError, match="none of its captures"):
+        score([tmp_path / "cut"], lake=tmp_path / "lake")
 
 
 def test_two_folders_of_one_name_are_told(tmp_path: Path) -> None:
