@@ -380,6 +380,13 @@ _USUAL_LOWEST = 32_768
 _chosen = count(os.getpid() * 41)  # benches that run side by side look at different ports first
 
 
+def why_no_listener(error: OSError) -> str:
+    """Why nothing can listen at an address that a person has given, and what to give instead."""
+    number = error.errno or 0  # less than none: a name without an address
+    why = os.strerror(number) if number > 0 else error.strerror or error
+    return f"{why}. Give an address of this host (`ip address` lists them) and a free port"
+
+
 def free_port() -> int:
     """A TCP port of the loopback that nobody has, and no outgoing connection will get.
 

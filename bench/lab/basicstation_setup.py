@@ -10,7 +10,6 @@ import base64
 import difflib
 import hashlib
 import json
-import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.host.lns_process import LnsProcess
+from bench.host.program import why_no_listener
 from bench.lab.basicstation_host import (
     GatewayFailed,
     GatewayShell,
@@ -449,9 +449,8 @@ class RollCall:
     """
 
     def __init__(self, inventory: Inventory, folder: Path) -> None:
-        host, port = host_and_port(inventory.tap)
-        self._tap = (host, port)
-        if port == 0:
+        self._tap = host_and_port(inventory.tap)
+        if self._tap[1] == 0:
             raise CannotConfigure(f"the tap {inventory.tap} has no fixed port; give it one")
         if inventory.tap_uri is not None and inventory.tap_uri.startswith("wss://"):
             raise CannotConfigure(
@@ -487,11 +486,9 @@ class RollCall:
         try:
             (await asyncio.start_server(lambda *_: None, host, port)).close()
         except OSError as error:
-            number = error.errno or 0  # less than none: a name without an address
-            why = os.strerror(number) if number > 0 else error.strerror or error
             raise CannotConfigure(
-                f"[bench] tap: {host}:{port}: {why}. Give an address of this host (`ip address`"
-                " lists them) and a free port, or end what listens there (`ss -ltnp` names it)"
+                f"[bench] tap: {host}:{port}: {why_no_listener(error)}, or end what listens there"
+                " (`ss -ltnp` names it)"
             ) from None
 
     async def until_all(

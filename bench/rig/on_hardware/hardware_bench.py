@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -14,7 +13,7 @@ from bench.device.dialects import driver_for, line_for, replayer_for, serial_por
 from bench.device.interfaces import AttachedDevice
 from bench.device.raw_radio import Replayer
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
-from bench.host.program import HostError
+from bench.host.program import HostError, why_no_listener
 from bench.lab.basicstation_host import restart_gateway
 from bench.lab.inventory import DeviceEntry, Inventory, PortMissing, Radio, port_of
 from bench.lab.inventory.sections import GatewaySection
@@ -361,11 +360,9 @@ class HardwareBench(ProcessBench):
         try:
             await super()._listen()
         except OSError as error:
-            number = error.errno or 0  # less than none: a name without an address
-            why = os.strerror(number) if number > 0 else error.strerror or error
             raise BenchUnfit(
                 f"{self.inventory.path}: [bench] tap: nothing can listen at {self.inventory.tap}:"
-                f" {why}. Give an address of this host (`ip address` lists them) and a free port"
+                f" {why_no_listener(error)}"
             ) from None
 
     def _new_tap_server(self) -> TapServer:
