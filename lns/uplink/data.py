@@ -305,8 +305,9 @@ class Uplinks:
         may_look = shared and status is NON_DUPLICATE and not match.is_first_message
         looks = may_look and (standing is Standing.TOO_FAR or is_begun or is_nameless)
         asked = mac_layer.requests(frame, session, f_cnt)
-        known = (waited.lived if waited else None) or self._sightings.lived(key)
-        lived = None if status is NON_DUPLICATE else known
+        lived = None
+        if status is not NON_DUPLICATE:
+            lived = (waited.lived if waited else None) or self._sightings.lived(key)
         return Facts(
             reception, frame, match, key, asked, status, disposition, looks, lived, spent, shared
         )
