@@ -326,11 +326,10 @@ class RealRedis:
 
     def empty(self) -> None:
         """Let it know nothing but what is somebody else's."""
-        _ask("CONFIG", "SET", "maxmemory", "0")
-        _ask("FLUSHALL")
+        others = [word for other in OTHERS.items() for word in other]
+        _ask_all([("CONFIG", "SET", "maxmemory", "0"), ("FLUSHALL",), ("MSET", *others)])
         self._taken.clear()
         self._twin.empty()
-        _ask("MSET", *(word for other in OTHERS.items() for word in other))
 
     def restart(self) -> None:
         """Let every connection end, and know no script any more; keys stay."""
@@ -419,7 +418,8 @@ class RealRedis:
     def _held(self, words: Words) -> Held:
         """Who holds the places of a request, and for how long yet (ms)."""
         keys = [key for key in words if b":held:" in key]
-        return {key: (_ask("GET", key), _ask("PTTL", key)) for key in keys}
+        told = iter(_ask_all([(asked, key) for key in keys for asked in ("GET", "PTTL")]))
+        return dict(zip(keys, zip(told, told, strict=True), strict=True))
 
     def tell_wrong(self, wrong: Iterable[str]) -> None:
         """What is wrong with how it is used."""
@@ -440,19 +440,21 @@ class RealRedis:
         self._twin.look_at_the_end(keys)
 
     def _keys(self) -> list[Key]:
-        found = []
-        for name in sorted(_ask("KEYS", "*")):
-            kind, left_ms = _ask("TYPE", name), _ask("PTTL", name)
-            value = _ask(*_READING[kind](name))
-            left = left_ms if left_ms >= 0 else None
-            found.append(Key(name.decode(errors="replace"), left, value))
-        return found
+        names = sorted(_ask("KEYS", "*"))
+        kinds = _ask_all([("TYPE", name) for name in names])
+        left_ms = _ask_all([("PTTL", name) for name in names])
+        reading = zip(names, kinds, strict=True)
+        values = _ask_all([_READING[kind](name) for name, kind in reading])
+        return [
+            Key(name.decode(errors="replace"), left if left >= 0 else None, value)
+            for name, left, value in zip(names, left_ms, values, strict=True)
+        ]
 
     def kept(self, dev_eui: Eui) -> Kept:
         """What it has of a device."""
-        text = _ask("GET", sessions_of(dev_eui)) or b"[]"
-        sessions = msgspec.json.decode(text, type=tuple[Session, ...])
-        nonces = _ask("HKEYS", dev_nonces_of(dev_eui))
+        asked = [("GET", sessions_of(dev_eui)), ("HKEYS", dev_nonces_of(dev_eui))]
+        text, nonces = _ask_all(asked)
+        sessions = msgspec.json.decode(text or b"[]", type=tuple[Session, ...])
         return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), frozenset(map(int, nonces)))
 
     async def open(
