@@ -1,5 +1,6 @@
 """`lorabench explore`: what happens in histories that nobody thought of?"""
 
+import gc
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ from bench.explore.explore import (
     play_and_judge,
     possible,
     table,
+    undisturbed,
 )
 from bench.explore.explore import explore as explore_histories
 from bench.explore.generate import Limits, random_history
@@ -139,12 +141,14 @@ def _on_rig(
         limits = replace(limits, waits_max_us=WAIT_ON_WIRES_US) if wires else limits
         found = []
         chance = stream(order.seed, "explore", rig)
-        while len(found) < (order.histories or 10):
-            history = random_history(chance, limits)
-            history = for_wires(history) if wires else history
-            fits = missing(history) is None and (not wires or fits_wires(history))
-            if fits and play_and_judge(history).due:
-                found.append(history)
+        with undisturbed():
+            while len(found) < (order.histories or 10):
+                history = random_history(chance, limits)
+                history = for_wires(history) if wires else history
+                fits = missing(history) is None and (not wires or fits_wires(history))
+                if fits and play_and_judge(history).due:
+                    found.append(history)
+                gc.collect(0)
     capture_dir.mkdir(parents=True, exist_ok=True)
     file = capture_dir / f"explored-{order.seed}.json"
     file.unlink(missing_ok=True)

@@ -298,7 +298,7 @@ def explore_batch(
 ) -> Batch:
     """Play and judge one batch; it is the same wherever it is played."""
     batch, chance = Batch(), stream(seed, "explore", str(number))
-    with _undisturbed():
+    with undisturbed():
         for _ in range(histories):
             wish = chance.choice(wished) if chance.random() < WISHED_SHARE else None
             history = random_history(chance, limits, wish)
@@ -315,7 +315,7 @@ def explore_batch(
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Nothing that servers say at the console, and no collector of garbage: a third of the time.
 
     Whoever plays many histories lets it look at what each of them left behind.
@@ -370,7 +370,7 @@ def _shrunk(explored: Batch, progress: Callable[[str, int, int], None]) -> tuple
     for place, (cause, (count, history)) in enumerate(by_number):
         if place < SHRUNK_MAX:
             progress("shrinking", place + 1, min(len(by_number), SHRUNK_MAX))
-            with _undisturbed():
+            with undisturbed():
                 history = shrink(cause, history)
         key = cause.law, shape(history)
         known = findings.get(key)

@@ -1,6 +1,8 @@
 """What does `lorabench explore` tell, and with which exit code?"""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,13 @@ def test_what_is_played_on_a_rig_is_told_as_json(
     told = json.loads(capsys.readouterr().out)
     assert [case["verdict"] for case in told["cases"]] == ["PASS"]
     assert Path(told["captures"]).is_dir()
+
+
+def test_what_servers_say_while_histories_are_chosen_is_kept_from_the_console(
+    tmp_path: Path,
+) -> None:
+    words = ["--rig", "simulated", "--histories", "2", "--seed", "54"]  # a wire is cut
+    command = [sys.executable, "-m", "bench", "explore", *words, "--capture-dir", str(tmp_path)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == ExitCode.PASSED
+    assert "wire" not in ran.stderr
