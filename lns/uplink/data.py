@@ -300,8 +300,9 @@ class Uplinks:
         # A relaxed device may have begun a new life that only other servers heard of, and any
         # device may have come as far as they heard.
         is_begun = standing in _OLD and device.may_restart_counter
-        # Of a counter that was kept without its frame, others may know whose it is.
-        is_nameless = standing is EQUAL and session.mic is None and disposition.upstream is DROPPED
+        # Whose a counter is that was kept without its frame, or that others went beyond, they know.
+        is_known = session.mic is not None and session.f_cnt_up == f_cnt
+        is_nameless = standing is EQUAL and not is_known and disposition.upstream is DROPPED
         may_look = shared and status is NON_DUPLICATE and not match.is_first_message
         looks = may_look and (standing is Standing.TOO_FAR or is_begun or is_nameless)
         asked = mac_layer.requests(frame, session, f_cnt)
