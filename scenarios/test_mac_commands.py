@@ -200,3 +200,32 @@ async def test_a_device_that_still_hears_nothing_becomes_slower(rig):
     for number, uplink in enumerate(uplinks):
         expected, role = (FIRST, "first") if number < 64 else (ANSWERED, "answered")
         rig.expect(uplink, expected, **{role: "west"})
+
+
+async def test_what_one_server_has_agreed_with_a_device_the_other_knows(rig, strategy):
+    """How often it is to send: one server asks, another is told so, and neither asks again."""
+    rig.put_on("lns-b", "north")
+    delta = rig.provision("delta", nb_trans=2, strategy=strategy)
+    rig.only("west")
+    asked = await delta.send()
+    rig.expect(asked, ANSWERED, answered="west")
+    for station in ("north", "west", "north"):
+        rig.only(station)
+        rig.expect(await delta.send(), FIRST + AGAIN, first=station, again=station)
+
+
+@pytest.mark.requires("redis")
+async def test_what_is_agreed_with_a_device_is_known_from_a_redis(rig):
+    """The same of dwell times, however far the servers are from each other."""
+    rig.in_region("AS923-1")
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "north")
+    rig.only("west")
+    asked = await rig.alpha.send()
+    rig.only("north")
+    answered = await rig.alpha.send()
+    rig.only("west")
+    known = await rig.alpha.send()
+    rig.expect(asked, ANSWERED, answered="west")
+    rig.expect(answered, FIRST, first="north")
+    rig.expect(known, FIRST, first="west")

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
 from cachetools import FIFOCache, TTLCache
@@ -304,6 +305,15 @@ class SessionRefresh:
         """Know all that the store knows of one device; StoreUnavailable."""
         await in_time("the store", ASK_US, self._shared.refresh(dev_eui))
         self._registry.catch_up(dev_eui)
+
+    async def agree(self, match: Match) -> None:
+        """Know what the server that had the frame before has agreed with a device.
+
+        Where the store does not say it, the device is asked once more.
+        """
+        with suppress(StoreUnavailable):
+            await in_time("the store", ASK_US, self._shared.refresh(match.device.dev_eui))
+            self._registry.agree(match)
 
     def judge(self, match: Match, frame: Data) -> None:
         """A frame fits a session that was asked for, and the store has just told all of its device.

@@ -352,6 +352,12 @@ class Session(Struct, kw_only=True, gc=False):
         for f_cnt, number in known.copies.items():
             self._count_copies(f_cnt, number)
 
+    def agree(self, known: "Session") -> None:
+        """Know what another server has agreed with the device, up to the frame before this one."""
+        if known.life == self.life:
+            self.nb_trans, self.nb_trans_asked = known.nb_trans, known.nb_trans_asked
+            self.knows_dwell_times = known.knows_dwell_times
+
     def number_copy(self, f_cnt: int) -> int:
         """The number of one more forwarded copy of a frame, from 1."""
         number = self.copies.get(f_cnt, 0) + 1

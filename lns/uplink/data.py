@@ -43,7 +43,6 @@ from lns.lorawan.mac_commands import DevStatusReq
 from lns.lorawan.region import Region
 from lns.station.protocol import Reception
 from lns.uplink import mac_layer
-from lns.uplink.mac_layer import Requests
 from lns.uplink.registry import Match, Registry
 
 _OLD = (Standing.EQUAL, Standing.OLDER)
@@ -64,7 +63,7 @@ class Facts(Struct, frozen=True, gc=False):
     frame: Data
     match: Match
     key: DataKey
-    requests: Requests
+    requests: mac_layer.Requests
     status: Status
     disposition: Disposition
     looks: bool
@@ -80,7 +79,6 @@ class Facts(Struct, frozen=True, gc=False):
 
     @property
     def withheld(self) -> Answer:
-        """The word for a reception that is not answered."""
         return SUPPRESSED if self.requests.wants_answer else NO_ANSWER
 
     @property
@@ -397,6 +395,9 @@ class Uplinks:
         answers = done.answers and not facts.is_beyond_limit and self._may_answer(facts)
         bid = self._bid(facts, takes_f_cnt_down=answers)
         claim = await self._claiming.ask(facts.reception, facts.frame.frame_id, bid, session)
+        moved = claim.owner_before not in (None, self._lns)
+        if self._refresh and moved and mac_layer.goes_on(facts.requests, facts.match, self._region):
+            await self._refresh.agree(facts.match)
         if done.spends and facts.spent is known is not session.resubmissions:
             facts = self._count(replace(facts, spent=session.resubmissions))  # a newer frame came
         return self._after_claim(replace(facts, claim=claim, bid=bid))

@@ -31,7 +31,7 @@ from lns.lorawan.mac_commands import (
 )
 from lns.lorawan.region import DataRate, Region
 from lns.station.protocol import Reception, gps_time_us
-from lns.uplink.registry import EndDevice
+from lns.uplink.registry import EndDevice, Match
 
 KEEP_TX_POWER = 15  # LoRaWAN 1.0.4, 5.3: "the device SHALL ignore that field"
 _REQUIRED_SNR_DB = {7: -7.5, 8: -10.0, 9: -12.5, 10: -15.0, 11: -17.5, 12: -20.0}
@@ -118,6 +118,11 @@ def answers(
 def has_wishes(asked: Requests, device: EndDevice, session: Session, region: Region) -> bool:
     """Whether the network wants something by itself."""
     return wants_repetitions(asked, device, session) or wants_dwell_times(session, region)
+
+
+def goes_on(asked: Requests, match: Match, region: Region) -> bool:
+    """Whether it matters what was agreed with the device before this frame."""
+    return bool(asked.commands) or has_wishes(asked, match.device, match.session, region)
 
 
 def wants_dwell_times(session: Session, region: Region) -> bool:

@@ -204,6 +204,13 @@ class Registry:
                 sessions.append(ours or theirs)
         self._set_sessions(device, tuple(sessions))
 
+    def agree(self, match: Match) -> None:
+        """Take over what the store says that another server has agreed with a device."""
+        session = match.session
+        for theirs in self._store.sessions(match.device.dev_eui):
+            if (theirs.dev_addr, theirs.keys) == (session.dev_addr, session.keys):
+                session.agree(theirs)
+
     def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
         """Every DevNonce that was ever accepted of a device, or is about to be."""
         return self._store.dev_nonces(dev_eui).union(self._nonces_under_way[dev_eui])
