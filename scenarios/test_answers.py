@@ -435,3 +435,28 @@ async def test_class_c_acknowledges_and_is_sent_the_next(rig, strategy):
     rig.expect(acknowledges, WITH_DOWNLINK, first="west")
     rig.expect_downlink(always, b"sure", port=7, window="C")
     rig.expect_downlink(always, b"next", port=8)
+
+
+async def test_two_devices_told_at_one_moment_are_each_answered(rig, strategy):
+    """One concentrator has heard both on different channels, and they end alike."""
+    rig.only("west")
+    devices = [rig.provision(name, f_cnt=10, strategy=strategy) for name in ("delta", "echo")]
+    frames = [await rig.craft(device, confirmed=True) for device in devices]
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(3))
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+
+
+async def test_what_waits_for_a_device_ends_with_its_server(rig):
+    """What an application wants after that comes alone."""
+    rig.only("west")
+    first = await rig.alpha.send()
+    await rig.queue_downlink(rig.alpha, payload=b"lost")
+    await rig.restart_lns()
+    await rig.queue_downlink(rig.alpha, payload=b"sent")
+    answered = await rig.alpha.send()
+    rig.expect(first, FIRST, first="west")
+    rig.expect(answered, WITH_DOWNLINK, first="west")
+    rig.expect_downlink(rig.alpha, b"sent")

@@ -100,3 +100,16 @@ async def test_a_device_nobody_provisioned_is_unknown(rig, strategy, confirmed):
     rig.only("west")
     uplink = await stranger.send(confirmed=confirmed)
     rig.expect(uplink, UNKNOWN, again="west")
+
+
+async def test_what_is_told_while_a_server_ends_is_lost_by_nobody(rig):
+    """It may never have read it; it has forgotten nothing else."""
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    lost = await rig.craft(rig.charlie, confirmed=True)
+    await rig.say(rig.told(lost, by="west"), by="west")
+    await rig.restart_lns()
+    last = await rig.alpha.send(confirmed=True)
+    for uplink in (first, last):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)

@@ -111,7 +111,7 @@ class Reports:
             channel, in_rx1 = self._reported.get((station, diid)), unsaid[handed.dev_eui][0]
             what = f"downlink {diid} for {handed.dev_eui}"
             is_over = handed.over_us + REPORTED_WITHIN_US < end_us
-            if channel is None and is_over and station not in evidence.link_lost_us:
+            if channel is None and is_over and station not in evidence.links_lost_us:
                 text, due, observed = f"never reported {what} on the air", "dntxed", "none"
             elif (
                 channel is not None
@@ -526,7 +526,7 @@ def deaf_stations(evidence: Evidence, told: Told, sent: SentAs) -> Iterator[Foun
             if not due or outcome is None or outcome.answer != "TooLate":
                 continue
             cause = _why_deaf(reception, told, sent)
-            if cause is not None and row.station not in evidence.link_lost_us:
+            if cause is not None and row.station not in evidence.links_lost_us:
                 name = evidence.name(row.station)
                 yield Found(
                     owner=Owner.GATEWAY, rule="station that cannot answer", t_us=reception.t_us,

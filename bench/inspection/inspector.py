@@ -355,9 +355,12 @@ class Inspector:
         return ended_us if is_known else None
 
     def _answers(self, event: Event, told: dict[str, Any]) -> list[Uplink]:
-        """The receptions that a downlink may answer."""
+        """The receptions that a downlink may answer; of two devices at one moment, those of its."""
         heard = self._heard.get((event["station"], told.get("xtime", 0)), [])
-        return [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
+        heard = [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
+        whose = eui_of(told.get("DevEui", told.get("DevEUI")))
+        mine = [one for one in heard if (of := self._sender(one)) and of.device.dev_eui == whose]
+        return mine or heard
 
     def _passed(self, event: Event, told: dict[str, Any]) -> Told:
         """A downlink with the uplinks that it may answer, if the bench knows any."""
@@ -399,8 +402,7 @@ class Inspector:
         if not heard:
             yield self._wrong_xtime(station, told["xtime"], dev_eui, check)
             return
-        same = [one for one in heard if one.rctx == told.get("rctx", 0)]
-        uplink = (same or heard)[-1]
+        uplink = self._answers(event, told)[-1]
         check = Scrutiny(
             rule=check.rule, of=f"{check.of} to {uplink.frame_id}", t_us=check.t_us,
             station=station, frame_id=uplink.frame_id,

@@ -81,6 +81,7 @@ class Outages:
     async def kill_lns(self, lns: str = LNS) -> None:
         """End a network server at once, as a crash does, until `start_lns`."""
         await self.setup.begin()
+        await self.setup.pause(1)  # what it did a moment ago, it did before
         self.setup.case.lns(lns, "kill")
         await self.setup.server(lns).kill()
         for station in self._stations_on(lns):

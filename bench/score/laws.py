@@ -81,7 +81,11 @@ _LAWS = (
     _law("one outcome per reception",
         """concat(coalesce(frame_id, outcome.frame_id, 'an unreadable text'),
              if(heard, ' has no outcome', ': an outcome without a reception'))""",
-        "FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL",
+        f"""
+FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL |> AS m
+|> LEFT ANTI JOIN (FROM station_link |> LEFT SEMI JOIN (FROM cases |> WHERE size(restarts) > 0)
+     USING (run, case)) AS lost ON m.heard AND (m.run, m.case, m.station) =
+       (lost.run, lost.case, lost.station) AND lost.t_us - m.t_us BETWEEN 0 AND {_UNDER_WAY_US}""",
         frame_id="coalesce(frame_id, outcome.frame_id)", station="station",
         expected="CAST(heard AS INT)", observed="CAST(told AS INT)",
     ),

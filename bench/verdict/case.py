@@ -461,8 +461,9 @@ def violations(evidence: Evidence) -> list[str]:
 
 def _one_outcome_per_reception(evidence: Evidence) -> Iterator[str]:
     for reception in evidence.receptions:
-        if reception.outcome is None:
-            name = evidence.name(reception.station)
+        station = reception.station
+        if reception.outcome is None and not evidence.was_cut_short(station, reception.t_us):
+            name = evidence.name(station)
             yield f"{reception.frame_id or 'unreadable'} through {name} has no outcome"
     for outcome in evidence.surplus_outcomes:
         frame = outcome.get("frame_id", "unreadable")

@@ -261,7 +261,7 @@ class Evidence:
     on_air: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
     diids: list[tuple[str, int]] = field(default_factory=list)  # of what answers no uplink
-    link_lost_us: dict[str, int] = field(default_factory=dict)
+    links_lost_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     lns_restarted_us: int | None = None
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
@@ -306,8 +306,13 @@ class Evidence:
 
         Its link was lost, or a network server ended, before or while that was on its way.
         """
-        lost_us = self.link_lost_us.get(station), self.lns_restarted_us
+        lost_us = [*self.links_lost_us.get(station, ())[:1], self.lns_restarted_us]
         return any(at_us is not None and at_us <= t_us + UNDER_WAY_US for at_us in lost_us)
+
+    def was_cut_short(self, station: str, t_us: int) -> bool:
+        """Whether a scenario may have ended the server while it had to do with what it was told."""
+        lost_us = self.links_lost_us.get(station, ()) if self.lns_restarts else ()
+        return any(t_us <= at_us <= t_us + UNDER_WAY_US for at_us in lost_us)
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> "Evidence":
@@ -424,7 +429,7 @@ def _read_dnmsg(evidence: Evidence, event: Event) -> None:
 
 
 def _read_link(evidence: Evidence, event: Event) -> None:
-    evidence.link_lost_us.setdefault(event["station"], event["t_us"])
+    evidence.links_lost_us[event["station"]].append(event["t_us"])
 
 
 def _read_transmit(evidence: Evidence, event: Event) -> None:

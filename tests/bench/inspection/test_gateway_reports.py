@@ -27,7 +27,7 @@ def blamed(
     evidence.expected_lines[DEV_EUI].append(due)
     evidence.lines[DEV_EUI].extend(said)
     if lost:
-        evidence.link_lost_us["0016"] = 0
+        evidence.links_lost_us["0016"].append(0)
     found = list(reports.wrong(evidence, end_us))
     assert all(one.owner is Owner.GATEWAY for one in found)
     return [one.text for one in found]
