@@ -734,6 +734,21 @@ async def test_a_thousand_that_are_refused_hold_up_nobody_else(rig):
 
 @pytest.mark.fault("broker", "away")
 @pytest.mark.requires("virtual time")
+async def test_how_far_it_is_a_server_says_as_soon_as_the_broker_takes_more(rig):
+    """More topics wait than the broker takes messages at once; consumers need not wait for all."""
+    rig.only("west")
+    devices = [rig.provision(f"waiting-{number}") for number in range(5)]
+    uplinks = [await rig.alpha.send()]
+    rig.cut_upstream()
+    uplinks += [await device.send() for device in devices]
+    await rig.restore_upstream()
+    await rig.wait(seconds(25))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.fault("broker", "away")
+@pytest.mark.requires("virtual time")
 async def test_a_broker_that_comes_and_goes_is_found_again_at_once(rig):
     """It has taken messages each time, so the waits begin anew: nothing is put aside."""
     rig.consumer()

@@ -237,6 +237,7 @@ class MqttSender:
         self._keep_us = keep_us
         self._producer = producer
         self._overdue: dict[int, Entry] = {}
+        self._wants_room = False  # how far the messages have come is told before more of them
         self._client_id = client_id
         self._tell_acknowledged = acknowledged
         self._patience = patience or Patience()
@@ -416,8 +417,10 @@ class MqttSender:
             self._connected.clear()
             at_us = self._oldest_us(producer)
             connection = self._connection
-            if connection is not None and at_us is not None and connection.room > 0:
-                connection.tell(producer.topic, producer.body_of(at_us))
+            if connection is not None and at_us is not None:
+                self._wants_room = not connection.room
+                if connection.room:
+                    connection.tell(producer.topic, producer.body_of(at_us))
             with suppress(TimeoutError):
                 async with asyncio.timeout(_TELL_S):
                     await self._connected.wait()
@@ -477,6 +480,9 @@ class MqttSender:
             return
         batch: list[Entry] = []
         room = connection.room
+        if self._wants_room and room:
+            self._wants_room, room = False, room - 1
+            self._connected.set()
         while len(batch) < room and (entry := self._ready.take()) is not None:
             if self._is_overdue(entry):
                 self._overdue[entry.position] = entry
