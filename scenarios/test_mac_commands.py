@@ -214,6 +214,23 @@ async def test_what_one_server_has_agreed_with_a_device_the_other_knows(rig, str
         rig.expect(await delta.send(), FIRST + AGAIN, first=station, again=station)
 
 
+async def test_what_is_agreed_is_known_before_there_is_anything_to_ask(rig):
+    """The first frame that the other server hears has no ADR bit, the second one has."""
+    rig.put_on("lns-b", "north")
+    delta = rig.provision("delta", nb_trans=2)
+    rig.only("west")
+    asked, granted = await delta.send(), await delta.send()
+    await delta.set_adr(False)
+    rig.only("north")
+    silent = await delta.send()
+    await delta.set_adr(True)
+    willing = await delta.send()
+    rig.expect(asked, ANSWERED, answered="west")
+    rig.expect(granted, FIRST + AGAIN, first="west", again="west")
+    for uplink in (silent, willing):
+        rig.expect(uplink, FIRST + AGAIN, first="north", again="north")
+
+
 @pytest.mark.requires("redis")
 async def test_what_is_agreed_with_a_device_is_known_from_a_redis(rig):
     """The same of dwell times, however far the servers are from each other."""

@@ -1,6 +1,6 @@
 """A frame sent again by somebody else: ADR 007, "replay attacks"."""
 
-from bench.clock import seconds
+from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, FORGED, OVER
 
@@ -113,3 +113,17 @@ async def test_what_is_told_while_a_server_ends_is_lost_by_nobody(rig):
     for uplink in (first, last):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
+
+
+async def test_what_a_replay_is_answered_is_no_answer_to_what_the_device_sends_meanwhile(rig):
+    """It comes between the windows of the device, which sends its own frame again."""
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    await rig.replay(first, by="west", after=seconds(5))
+    rig.only("west", "east")
+    rig.west.delay_uplinks(milliseconds(300))
+    rig.east.suppress_downlinks(1)
+    repeated = await rig.alpha.send(confirmed=True, retries=1)
+    rig.expect(first, FIRST + AGAIN, first="west", again="west")
+    rig.expect(repeated, FIRST + COPY + AGAIN + COPY, first="east", again="east", copy="west")
+    rig.expect_reply(repeated)

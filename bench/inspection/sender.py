@@ -151,8 +151,8 @@ class Senders:
             listens = is_free and self._always_listens(dev_eui, frame, event, windows)
         else:
             opens_us, since_us = event["t_us"] - late, sender.ended_us
-            listens = since_us is not None and alone_since_us < since_us < opens_us
-            listens &= abs(late) <= ON_TIME_US
+            listens = since_us is not None and alone_since_us < since_us
+            listens = listens and abs(late) <= ON_TIME_US and _opens(opens_us - since_us)
         if listens:
             sender.to_hear = OnAir(
                 event["transmission"],
@@ -498,6 +498,14 @@ class Senders:
             due = [max(-32.0, min(31.0, one[1])) for one in heard if one is not None]
             if due and not any(abs(margin - snr) <= 0.5 for snr in due):
                 yield check.wrong("margin of DevStatusAns", " or ".join(map(str, due)), margin)
+
+
+def _opens(after_us: int) -> bool:
+    """Whether a device may open a window so long after its frame: after whole seconds alone.
+
+    What answers a frame that somebody replayed comes at any time.
+    """
+    return after_us > ON_TIME_US and (after_us + ON_TIME_US) % 1_000_000 <= 2 * ON_TIME_US
 
 
 def _asked_in(frame: DataFrame | None) -> set[Cid]:

@@ -396,7 +396,7 @@ class Uplinks:
         bid = self._bid(facts, takes_f_cnt_down=answers)
         claim = await self._claiming.ask(facts.reception, facts.frame.frame_id, bid, session)
         moved = claim.owner_before not in (None, self._lns)
-        if self._refresh and moved and mac_layer.goes_on(facts.requests, facts.match, self._region):
+        if self._refresh and moved and mac_layer.is_unsettled(facts.match, self._region):
             await self._refresh.agree(facts.match)
         if done.spends and facts.spent is known is not session.resubmissions:
             facts = self._count(replace(facts, spent=session.resubmissions))  # a newer frame came

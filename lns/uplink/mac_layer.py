@@ -120,9 +120,10 @@ def has_wishes(asked: Requests, device: EndDevice, session: Session, region: Reg
     return wants_repetitions(asked, device, session) or wants_dwell_times(session, region)
 
 
-def goes_on(asked: Requests, match: Match, region: Region) -> bool:
-    """Whether it matters what was agreed with the device before this frame."""
-    return bool(asked.commands) or has_wishes(asked, match.device, match.session, region)
+def is_unsettled(match: Match, region: Region) -> bool:
+    """Whether there is something to agree with a device, or another server has agreed it."""
+    device, session = match.device, match.session
+    return session.nb_trans != device.nb_trans or wants_dwell_times(session, region)
 
 
 def wants_dwell_times(session: Session, region: Region) -> bool:
