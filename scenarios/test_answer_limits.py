@@ -704,6 +704,19 @@ async def test_class_c_without_proof_is_sent_three_times(rig):
     rig.expect(after, FIRST, first="west")
 
 
+async def test_class_c_is_sent_again_in_time_however_late_that_reaches_the_station(rig):
+    """The first one is lost, the second one is held up: it was said three seconds after that."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    uplink = await always.send()
+    rig.west.suppress_downlinks(1)
+    rig.west.delay_downlinks(seconds(2), downlinks=2)
+    await rig.queue_downlink(always, payload=b"on", port=9)
+    await rig.wait(seconds(10))
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_downlink(always, b"on", port=9, window="C")
+
+
 async def test_class_c_waits_eight_seconds_for_an_acknowledgement(rig):
     """It may have to wait for its duty cycle; only then is the downlink sent again."""
     always = rig.provision("listening", f_cnt=10, device_class="C")
