@@ -246,3 +246,13 @@ async def test_what_is_agreed_with_a_device_is_known_from_a_redis(rig):
     rig.expect(asked, ANSWERED, answered="west")
     rig.expect(answered, FIRST, first="north")
     rig.expect(known, FIRST, first="west")
+
+
+async def test_what_a_person_sets_counts_more_than_what_was_asked_before(rig):
+    """The device grants what it was asked for, and sends as often as its console says since."""
+    delta = rig.provision("delta", nb_trans=3)
+    rig.only("west")
+    asked = await delta.send()
+    told = await delta.send(transmissions=2)
+    rig.expect(asked, ANSWERED, answered="west")
+    rig.expect(told, FIRST + AGAIN, first="west", again="west")

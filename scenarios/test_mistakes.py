@@ -91,3 +91,15 @@ async def test_a_mistake_costs_one_downlink_of_class_c(rig):
     rig.expect(uplink, FIRST, first="west")
     for payload in (b"\x01", b"\x02"):
         rig.expect_downlink(device, payload, window="C")
+
+
+async def test_a_mistake_of_one_of_two_servers_costs_its_frame(rig):
+    """It has claimed the frame, and nobody else takes it; the next one is heard as ever."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    rig.stumble("application")
+    lost = await rig.alpha.send()
+    after = await rig.alpha.send(confirmed=True)
+    rig.expect(lost, LOST, lost="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_reply(after)

@@ -426,3 +426,16 @@ async def test_what_was_given_back_is_remembered_for_a_minute_since_it_was_claim
     key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}.2-0"
     if strategy == "Drop":  # the others have forwarded it in the life before, too
         rig.expect_upstream(first, through="east", removeDuplicatesKey=key)
+
+
+async def test_who_has_claimed_a_frame_and_died_may_own_it_for_who_owned_the_one_before(rig):
+    """That is said of it, and is no mistake of those who say it."""
+    rig.put_on("lns-b", "east")
+    rig.only("east")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.orphan_next_frame(rig.alpha)
+    orphan = await rig.alpha.send(confirmed=True)
+    after = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="east")
+    rig.expect(orphan, LOST, lost="east")
+    rig.expect(after, OWNED, owned="east")

@@ -388,3 +388,32 @@ async def test_a_device_that_one_server_has_no_record_of_is_a_stranger_to_it(rig
     rig.expect(join, FIRST, first="east")
     rig.expect(uplink, FIRST + STRANGE, first="east", strange="west")
     rig.expect(after, FIRST, first="east")
+
+
+async def test_a_server_begins_again_while_another_one_is_down(rig):
+    """Its own stations are all that it needs; the other one finds what was accepted meanwhile."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplinks = [await rig.alpha.send(confirmed=True)]
+    await rig.kill_lns("lns-b")
+    await rig.restart_lns()
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    await rig.start_lns("lns-b")
+    uplinks.append(await rig.alpha.send(confirmed=True))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("virtual time")
+async def test_what_is_new_in_a_record_all_servers_read(rig):
+    """Each begins again with it; the first one does not wait for the stations of the others."""
+    rig.put_on("lns-b", "east")
+    delta = rig.provision("delta", adr=True)
+    rig.only("west")
+    before = await delta.send()
+    await rig.change_record(delta, nb_trans=2)
+    after = await delta.send(confirmed=True)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect_answer(after, f_opts_bytes=5)  # LinkADRReq

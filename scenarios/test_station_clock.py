@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.clock import milliseconds, seconds
+from bench.clock import milliseconds, minutes, seconds
 from scenarios.telling import hear
 from scenarios.words import AGAIN, FIRST, IN_RX2, TOO_LATE
 
@@ -411,3 +411,31 @@ async def test_what_waits_outlives_a_station_that_goes_when_it_is_asked_for_its_
     await rig.meanwhile(milliseconds(10), rig.west.cut)
     await rig.wait(seconds(10))
     rig.expect(frame, FIRST + AGAIN * 255, first="west", again="west")
+
+
+async def test_a_station_that_says_no_version_tells_what_it_heard_while_it_was_away(rig):
+    """Since when it is back nobody knows: it says nothing before its first frame."""
+    rig.only("west")
+    before = await rig.alpha.send()
+    rig.west.reconnect_without_version()
+    away = await rig.alpha.send()
+    await rig.wait(minutes(1))
+    back = await rig.alpha.send()
+    for uplink in (before, away, back):
+        rig.expect(uplink, FIRST, first="west")
+
+
+async def test_a_server_begins_again_though_a_station_is_cut_off(rig):
+    """The station comes when its link is there again, and what it says is heard."""
+    rig.only("east")
+    before = await rig.alpha.send(confirmed=True)
+    rig.west.cut()
+    await rig.restart_lns()
+    meanwhile = await rig.alpha.send(confirmed=True)
+    rig.west.restore()
+    await rig.wait(minutes(1))
+    rig.only("west")
+    after = await rig.alpha.send(confirmed=True)
+    for uplink, station in ((before, "east"), (meanwhile, "east"), (after, "west")):
+        rig.expect(uplink, FIRST, first=station)
+        rig.expect_reply(uplink)

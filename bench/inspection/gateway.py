@@ -361,8 +361,8 @@ class Gateways:
 
     def _is_overdue(self, station: str, at_us: int) -> bool:
         """Whether who is away had to be back before."""
-        if station not in self._away_us:
-            return False
+        if station not in self._away_us or station in self._unintroduced:
+            return False  # of one that says nothing first, nobody knows when it is back
         may_us = self._may_come_us[station]
         within_us = _COMES_WITHIN_US[0] + 2 * (may_us - self._away_us[station])
         return at_us - may_us > min(within_us, _COMES_WITHIN_US[1])
@@ -456,7 +456,9 @@ class Gateways:
         told_us = uplink.t_us - uplink.held_us
         yield from self._in_order(uplink, (ended_us, 0), check)
         late_us, links = told_us - ended_us, self._links[uplink.station]
-        if late_us > _TOLD_WITHIN_US and (not links or links[-1][0] < ended_us):
+        # Of a link without a version nobody knows since when it is back.
+        is_back = not links or (links[-1][0] < ended_us and links[-1][1])
+        if late_us > _TOLD_WITHIN_US and is_back:
             yield check.wrong("time", "when it has ended", f"{late_us} us after that")
 
     def _in_order(self, uplink: Uplink, place: tuple[int, int], check: Scrutiny) -> Iterator[Found]:

@@ -160,7 +160,9 @@ Session = tuple[str, str]
 
 def claimed(claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
     """What is wrong in what a server says of a claim, by the outcome of the same reception."""
-    yield from check.same("level2", str(claim["decision"]), str(outcome.get("level2")))
+    is_lost = outcome.get("reason") == "InternalError"  # a mistake forgets what was asked before
+    decision = "NotAsked" if is_lost else str(claim["decision"])
+    yield from check.same("level2", decision, str(outcome.get("level2")))
     for name in ("dev_eui", "dev_addr", "frame_id", "f_cnt"):
         if name in outcome:
             yield from check.same(name, outcome[name], claim.get(name))
@@ -185,6 +187,8 @@ class Claims:
     granted: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
     alone: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Who had no store to ask: what it accepted meanwhile may be the newest, granted by nobody."""
+    orphaned: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By device: who claimed a frame for a scenario, and is none of those that tell."""
     last: dict[Session, int] = field(default_factory=dict)
     """The counter of the frame that was granted last."""
     newest: dict[Session, tuple[frozenset[str], int]] = field(default_factory=dict)
@@ -223,6 +227,8 @@ class Claims:
         if fault.get("seam") == "store" and fault["fault"] == "cut":
             change = self.cut_off.add if fault["kind"] == "fault.begin" else self.cut_off.discard
             change(fault.get("lns", ""))
+        if fault["fault"] == "orphan":
+            self.orphaned[fault["detail"]["dev_eui"]].add(fault["detail"]["lns"])
         if fault.get("seam") not in _UNDISTURBING:
             self.is_blind = True
             self.is_hurried &= fault.get("seam") == "store"
@@ -239,7 +245,7 @@ class Claims:
             began_anew = claim["f_cnt"] <= 1 and claim["dev_eui"] in self.relaxed
             if began_anew or claim["f_cnt"] > self.last.get(session, -1):
                 self.alone[session].add(claim.get("lns", ""))
-        elif owners and claim.get("owner") not in owners | self.alone[session]:
+        elif owners and claim.get("owner") not in self._may_own(session):
             found = check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
             if self.is_in_order:
                 yield found
@@ -248,6 +254,9 @@ class Claims:
         else:
             self._look_at_owner(session, claim, check)
         yield from self._late(claim, check)
+
+    def _may_own(self, session: Session) -> set[str]:
+        return self.granted[session] | self.alone[session] | self.orphaned[session[0]]
 
     def followed(self, claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says what became of a frame; for one of another server it keeps nothing."""

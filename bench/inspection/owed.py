@@ -57,6 +57,8 @@ class Sender:
     """The most that it was ever asked, or told by whom it belongs to."""
     times_told: int = 0
     """How often whom it belongs to has told it so far."""
+    is_told_since: bool = False
+    """Whether that was after the newest request: what it grants is over then."""
     was_handed: bool = False
     """Whether anything was handed over for it since its newest frame."""
     crafted: int = 0

@@ -95,6 +95,7 @@ class Senders:
             if command.cid is Cid.LINK_ADR:
                 asked = link_adr(command)
                 sender.nb_trans_asked, sender.dr_asked = asked.nb_trans, asked.dr
+                sender.is_told_since = False
                 sender.nb_trans_max = max(sender.nb_trans_max, sender.nb_trans_asked)
 
     def take(self, event: Event) -> Iterator[Found]:
@@ -176,6 +177,7 @@ class Senders:
         so_far = [nb_trans for at_us, nb_trans in told if at_us <= event["t_us"]]
         if len(so_far) > sender.times_told:
             sender.nb_trans, sender.times_told = so_far[-1], len(so_far)
+            sender.is_told_since = True
             sender.nb_trans_max = max(sender.nb_trans_max, *so_far)
 
     def _of_anybody(self, event: Event) -> Iterator[Found]:
@@ -481,7 +483,7 @@ class Senders:
         for command in said:
             if command.cid is Cid.LINK_ADR and command.told != GRANTED:
                 yield check.wrong("LinkADRAns", GRANTED, command.told)
-            elif command.cid is Cid.LINK_ADR and sender.adr:
+            elif command.cid is Cid.LINK_ADR and sender.adr and not sender.is_told_since:
                 sender.nb_trans = max(1, sender.nb_trans_asked)
         sender.owes.clear()
 

@@ -98,7 +98,7 @@ class Outages:
         for station in self._stations_on(lns):
             self._parts.stations.let_in(station)
         await self.setup.pause(100_000)  # until the stations notice
-        await until_stations_are_up(self.setup)
+        await until_stations_are_up(self.setup, lns)
 
     @needs(Item.VIRTUAL_TIME)
     async def change_record(self, device: Any, /, **facts: Any) -> None:

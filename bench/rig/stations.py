@@ -211,9 +211,14 @@ class ServerSilent(Exception):
     """A network server says nothing where it has to: to a station that begins, of a downlink."""
 
 
-async def until_stations_are_up(setup: CaseSetup) -> None:
-    """Wait until every station hears and is heard; GatewayAway, ServerSilent."""
-    stations = setup.stations.values()
+async def until_stations_are_up(setup: CaseSetup, lns: str | None = None) -> None:
+    """Wait until stations hear and are heard, all or those of a server; GatewayAway, ServerSilent.
+
+    Nobody waits for one whose link a scenario has taken away.
+    """
+    servers = [setup.server(lns)] if lns is not None else [*setup.servers.values()]
+    of_them = [station for station in setup.stations.values() if station.server in servers]
+    stations = [station for station in of_them if not _is_cut(setup, station)]
 
     def away() -> GatewayAway:
         for station in stations:
@@ -226,6 +231,15 @@ async def until_stations_are_up(setup: CaseSetup) -> None:
 
     await until(are_up, _UP_WITHIN_US, away, every_us=10_000)
     await setup.pause(100_000)
+
+
+def _is_cut(setup: CaseSetup, station: CaseStation) -> bool:
+    """Whether a scenario has taken its link away, and not given it back."""
+    cut = "tap", "cut", station.eui
+    for event in reversed(setup.case.events):
+        if (event.get("seam"), event.get("fault"), event.get("station")) == cut:
+            return bool(event["kind"] == "fault.begin")
+    return False
 
 
 def _blame_server(setup: CaseSetup, station: CaseStation) -> None:
