@@ -511,7 +511,9 @@ def _number(file: Any) -> int:
 
 
 async def pause(us: int) -> None:
-    """Let so much time pass, on whatever clock."""
+    """Let so much time pass, on whatever clock; TypeError for parts of a microsecond."""
+    if not isinstance(us, int):
+        raise TypeError(f"a time is whole microseconds, not {us!r}: say seconds({us!r})")
     if not (loop := _virtual()) or not loop.skip_to(now_us() + us):
         await asyncio.sleep(us / MICROSECONDS)
 

@@ -9,8 +9,11 @@ from enum import StrEnum
 from inspect import signature
 from typing import Any
 
+from pydantic import ValidationError
+
 from bench.chance import stream
 from bench.device.interfaces import DeviceSession, Otaa
+from bench.host.lns_files import device_tables
 from bench.inspection.downlink import KnownDevice
 from bench.inspection.downlink import Session as SessionKnown
 from bench.inspection.kept import KeptSession
@@ -19,6 +22,7 @@ from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.air_interface import ChannelPlan, Keys, Lora
 from bench.virtual.stacks import LORAMAC_NODE, Stack
+from lns.config import DeviceSection
 from lns.dedup.session import Listening, Session
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, candidates, open_join_accept, parse
@@ -157,7 +161,7 @@ def provision(
     if len(own_key) != len(drawn[2]):
         raise ScenarioMistake(f"device {name!r}: an app_key has 32 hex digits")
     otaa = activation == Activation.OTAA
-    record = EndDevice(
+    record = _record(
         name=name,
         dev_eui=own_eui,
         activation=Activation(activation),
@@ -187,6 +191,20 @@ def provision(
         and Session(dev_eui=own_eui, dev_addr=dev_addr(before[0]), keys=before[1], f_cnt_up=500),
         only_at=only_at,
     )
+
+
+def _record(**facts: Any) -> EndDevice:
+    """A record that servers can read; ScenarioMistake for what is none."""
+    try:
+        record = EndDevice(**facts)
+        for table in device_tables([record]):
+            DeviceSection.model_validate(table)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
+        )
+        raise ScenarioMistake(f"device {facts['name']!r}: {wrong}") from None
+    return record
 
 
 def known_to_inspector(provisioned: Provisioned, plan: ChannelPlan) -> KnownDevice:

@@ -260,6 +260,11 @@ class Rig(Expectations):
 
         `octets`: how long the request is at least; it ends in spaces then.
         """
+        if port not in range(1, 224):
+            raise ScenarioMistake(
+                f"an application has port 1 to 223, not {port!r};"
+                " what no server can read is for post_request"
+            )
         body: dict[str, object] = {"fPort": port, "payload": payload.hex()}
         if confirmed:
             body["confirmed"] = True
@@ -273,6 +278,8 @@ class Rig(Expectations):
 
     async def post_request(self, device: RigDevice, body: bytes) -> None:
         """Let an application ask for something for a device that no server can read."""
+        if not isinstance(body, bytes):
+            raise ScenarioMistake(f"an application asks in bytes: b{body!r}")
         await self._ask(device, body, {"wants": "unreadable"}, is_readable=False)
 
     async def _ask(

@@ -18,6 +18,7 @@ from bench.station.tap import Tap, frame_id_of
 from bench.verdict import wire
 from bench.verdict.case import fault_fields
 from bench.verdict.expectation import LINK
+from bench.verdict.owner import ScenarioMistake
 from bench.verdict.wire import json_of, reception_in
 from bench.virtual import crafted
 from bench.virtual.air import uplink_in
@@ -390,6 +391,8 @@ class InjectedFrames:
 
     async def say(self, text: str, *, by: str) -> None:
         """Let a station say something to the network server, whatever it is."""
+        if not isinstance(text, str):
+            raise ScenarioMistake(f"a station says text, not {text!r}")
         await self.setup.begin()
         self.setup.station(by).tap.inject(text)
         await self.setup.pause(0)

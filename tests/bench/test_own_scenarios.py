@@ -101,6 +101,26 @@ async def test_11(rig):
         raise KeyError("mine")
 
     in_a_function()
+
+
+async def test_12(rig):
+    await rig.wait(1.5)
+
+
+async def test_13(rig):
+    rig.provision("mine", strategy="drop")
+
+
+async def test_14(rig):
+    await rig.post_request(rig.alpha, "{")
+
+
+async def test_15(rig):
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=300)
+
+
+async def test_16(rig):
+    await rig.say(b"{}", by="west")
 '''
 TOLD = {
     0: (11, "no device 'alpa'; known: alpha, bravo, charlie; did you mean 'alpha'?"),
@@ -115,6 +135,11 @@ TOLD = {
     9: (51, "device 'mine': not an EUI: 'not one'"),
     10: (55, "no consumer 'nobody'; known: none"),
     11: (60, "KeyError: 'mine'"),
+    12: (66, "TypeError: a time is whole microseconds, not 1.5: say seconds(1.5)"),
+    13: (70, "device 'mine': strategy: Input should be 'Drop', 'Mark' or 'None'"),
+    14: (74, "an application asks in bytes: b'{'"),
+    15: (78, "an application has port 1 to 223, not 300; what no server can read is for"),
+    16: (82, "a station says text, not b'{}'"),
 }
 
 
