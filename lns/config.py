@@ -7,9 +7,9 @@ and key. No value of a key is ever repeated.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from lns.dedup.claim import OnOutage
 from lns.dedup.concentrator import ENTRIES_MAX
@@ -38,7 +38,7 @@ from lns.toml_file import (
 )
 from lns.uplink.registry import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
-__all__ = ["Config", "ConfigError", "load", "load_devices", "load_tokens"]
+__all__ = ["Config", "ConfigError", "device_of", "load", "load_devices", "load_tokens"]
 
 
 def _stations(value: object) -> object:
@@ -329,6 +329,16 @@ def load_devices(path: Path, listens_in: Region = EU868) -> tuple[EndDevice, ...
     if mistakes:
         raise ConfigError("\n".join(mistakes))
     return tuple(section.end_device() for section in devices.device)
+
+
+def device_of(table: dict[str, Any]) -> EndDevice:
+    """The device of one `[[device]]`; ConfigError names the first key that is wrong."""
+    try:
+        return DeviceSection.model_validate(table).end_device()
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        key = ".".join(map(str, wrong["loc"]))
+        raise ConfigError(f"{key}: {wrong['msg']}" if key else wrong["msg"]) from None
 
 
 def load_tokens(path: Path) -> Tokens:

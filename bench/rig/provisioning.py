@@ -9,8 +9,6 @@ from enum import StrEnum
 from inspect import signature
 from typing import Any
 
-from pydantic import ValidationError
-
 from bench.chance import stream
 from bench.device.interfaces import DeviceSession, Otaa
 from bench.host.lns_files import device_tables
@@ -22,7 +20,7 @@ from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
 from bench.virtual.lorawan.air_interface import ChannelPlan, Keys, Lora
 from bench.virtual.stacks import LORAMAC_NODE, Stack
-from lns.config import DeviceSection
+from lns.config import ConfigError, device_of
 from lns.dedup.session import Listening, Session
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import Data, JoinRequest, MalformedFrame, candidates, open_join_accept, parse
@@ -195,15 +193,11 @@ def provision(
 
 def _record(**facts: Any) -> EndDevice:
     """A record that servers can read; ScenarioMistake for what is none."""
+    record = EndDevice(**facts)
     try:
-        record = EndDevice(**facts)
-        for table in device_tables([record]):
-            DeviceSection.model_validate(table)
-    except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()
-        )
-        raise ScenarioMistake(f"device {facts['name']!r}: {wrong}") from None
+        device_of(*device_tables([record]))
+    except ConfigError as error:
+        raise ScenarioMistake(f"device {record.name!r}: {error}") from None
     return record
 
 

@@ -42,7 +42,7 @@ from bench.verdict.case import fault_fields
 from bench.virtual.device import Asked, ClassARadio, VirtualDevice
 from bench.virtual.lorawan.air_interface import Session as DeviceSession
 from lns.clock import StoreUnavailable, now_us
-from lns.config import JOIN_NONCE_MIN_MAX, DeviceSection, LnsFile
+from lns.config import JOIN_NONCE_MIN_MAX, LnsFile, device_of
 from lns.dedup.claim import Bid, Claim, Claims
 from lns.dedup.claiming import SharedSessions
 from lns.dedup.session import Session
@@ -515,7 +515,7 @@ class MemoryServer(NetworkServer):
         tables = device_tables(device.record for device in self._provisioned)
         if disk is None:
             read = LnsFile.model_validate(written)
-            known = tuple(DeviceSection.model_validate(table).end_device() for table in tables)
+            known = tuple(map(device_of, tables))
         else:
             section = {"path": NAME, "size_max_mib": setup.capture_mib}
             config = disk.configured({**written, "capture": section}, tables)
