@@ -343,8 +343,7 @@ class Session(Struct, kw_only=True, gc=False):
         if is_later(known, self):
             self.take(known.counter, known.owner)
             self.resubmissions = dict(known.resubmissions)
-            self.nb_trans, self.nb_trans_asked = known.nb_trans, known.nb_trans_asked
-            self.knows_dwell_times = known.knows_dwell_times
+            self.agree(known)
         elif not is_later(self, known):  # a claim tells of a frame, but not of what was answered
             for f_cnt, number in known.resubmissions.items():
                 self.resubmissions[f_cnt] = max(number, self.resubmissions.get(f_cnt, 0))

@@ -122,8 +122,8 @@ def has_wishes(asked: Requests, device: EndDevice, session: Session, region: Reg
 
 def is_unsettled(match: Match, region: Region) -> bool:
     """Whether there is something to agree with a device, or another server has agreed it."""
-    device, session = match.device, match.session
-    return session.nb_trans != device.nb_trans or wants_dwell_times(session, region)
+    is_settled = match.session.nb_trans == match.device.nb_trans
+    return not is_settled or wants_dwell_times(match.session, region)
 
 
 def wants_dwell_times(session: Session, region: Region) -> bool:
