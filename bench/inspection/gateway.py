@@ -12,8 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from bench.capture.reading import Event
-from bench.inspection.orders import SERVES, Channel, Orders, Windows, serving
-from bench.inspection.station_time import APART_US, StationTime
+from bench.inspection.station import (
+    APART_US,
+    SERVES,
+    Channel,
+    Orders,
+    StationTime,
+    Windows,
+    serving,
+)
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, json_of, uplink_of

@@ -23,8 +23,6 @@ from bench.inspection.gateway import (
     Reports,
     deaf_stations,
 )
-from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
-from bench.inspection.orders import AIM_GAP_US, Orders, Windows, over_us, windows_of
 from bench.inspection.outcome import Decided, Remembered, forgotten, outcome, unreadable
 from bench.inspection.requests import (
     ClassC,
@@ -32,9 +30,19 @@ from bench.inspection.requests import (
     disturbs_servers,
     is_quiet,
 )
-from bench.inspection.router_config import ServerTime, misspelt, router_config
 from bench.inspection.sender import Senders
-from bench.inspection.station_time import StationTime
+from bench.inspection.station import (
+    AIM_GAP_US,
+    Orders,
+    ServerTime,
+    StationTime,
+    Windows,
+    misspelt,
+    over_us,
+    router_config,
+    windows_of,
+)
+from bench.inspection.store import Kept, StoreInspection, may_lose_counters
 from bench.verdict.expectation import LINK, Evidence
 from bench.verdict.owner import NO_PROTOCOL, Found, Owner, Scrutiny
 from bench.verdict.wire import (

@@ -13,8 +13,8 @@ from dataclasses import replace
 from bench.capture.reading import Event
 from bench.inspection.downlink import GRANTED, KnownDevice
 from bench.inspection.gateway import UNKNOWN_AIR, AirFacts
-from bench.inspection.orders import ON_TIME_US, Windows, late_us
 from bench.inspection.owed import Message, OnAir, Sender
+from bench.inspection.station import ON_TIME_US, Windows, late_us
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
     F_CNT_WIRE,

@@ -13,7 +13,7 @@ from bench.chance import stream
 from bench.device.interfaces import DeviceSession, Otaa
 from bench.inspection.downlink import KnownDevice
 from bench.inspection.downlink import Session as SessionKnown
-from bench.inspection.kept import KeptSession
+from bench.inspection.store import KeptSession
 from bench.verdict import wire
 from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity

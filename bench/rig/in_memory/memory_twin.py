@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from bench.inspection.redis_use import DAY_MS, Key, Words, is_confirmation, pairs, run_by
+from bench.inspection.store import DAY_MS, Key, Words, is_confirmation, pairs, run_by
 from bench.rig.in_memory.inbox_twin import RedisInboxTwin, same
 from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2, Seen, State
 from lns.dedup.session import Counter, Lived, Session, Standing, begun_again, gone_on, standing
