@@ -24,7 +24,7 @@ from bench.inspection.station import (
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, json_of, uplink_of
-from bench.virtual.lorawan.air_interface import Lora
+from bench.virtual.lorawan.channel_plan import Lora
 
 TOLD_LATE_US = 500_000
 """How long after its end a frame is told so late that nobody can answer it."""

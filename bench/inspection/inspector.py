@@ -24,12 +24,7 @@ from bench.inspection.gateway import (
     deaf_stations,
 )
 from bench.inspection.outcome import Decided, Remembered, forgotten, outcome, unreadable
-from bench.inspection.requests import (
-    ClassC,
-    disturbs_links,
-    disturbs_servers,
-    is_quiet,
-)
+from bench.inspection.requests import ClassC, disturbs_links, disturbs_servers, is_quiet
 from bench.inspection.sender import Senders
 from bench.inspection.station import (
     AIM_GAP_US,
@@ -54,7 +49,8 @@ from bench.verdict.wire import (
     unreadable_type,
     uplink_of,
 )
-from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
+from bench.virtual.lorawan.air_interface import DataFrame, read_data
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 from bench.virtual.lorawan.known_answers import wrong_answers
 

@@ -20,12 +20,16 @@ from bench.virtual.lorawan.air_interface import (
     F_CNT_WIRE,
     F_OPTS_MAX,
     MIC_OCTETS,
-    ChannelPlan,
+    Cid,
+    Command,
     DataFrame,
     Kind,
+    from_device,
+    from_network,
+    link_adr,
     read_data,
 )
-from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network, link_adr
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.join_frames import join_mic, read_join_request
 
 _ASKS = {"AT+LINKCHECK=1": Cid.LINK_CHECK, "AT+TIMEREQ=1": Cid.DEVICE_TIME}

@@ -18,7 +18,7 @@ from bench.capture.reading import Event
 from bench.inspection.downlink import RX2_AFTER_RX1_US
 from bench.verdict.owner import Found, Scrutiny
 from bench.verdict.wire import Uplink, gps_us
-from bench.virtual.lorawan.air_interface import ChannelPlan, Fsk, Lora, time_on_air_us
+from bench.virtual.lorawan.channel_plan import ChannelPlan, Fsk, Lora, time_on_air_us
 
 # | 0 | unit 7 | session 8 | microseconds 48 |
 _END = 1 << 48

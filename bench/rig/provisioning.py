@@ -17,7 +17,8 @@ from bench.inspection.store import KeptSession
 from bench.verdict import wire
 from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
-from bench.virtual.lorawan.air_interface import ChannelPlan, Keys, Lora
+from bench.virtual.lorawan.air_interface import Keys
+from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
 from bench.virtual.stacks import LORAMAC_NODE, Stack
 from lns.dedup.session import Listening, Session
 from lns.lorawan.crypto import SessionKeys, derive_session_keys

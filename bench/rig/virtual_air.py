@@ -14,7 +14,7 @@ from bench.station import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
 from bench.virtual.device import ClassARadio, Settings, VirtualDevice
-from bench.virtual.lorawan.air_interface import ChannelPlan
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.transmitter import ConcentratorClock
 from bench.virtual.virtual_station import VirtualStation
 from lns.clock import now_us
