@@ -45,7 +45,7 @@ KEEP_POWER = 15
 _MIC_AND_MHDR = 5
 _F_OPTS_MAX = 15
 GRANTED = b"\x07"
-_ANSWERED = (Cid.LINK_CHECK, Cid.DEVICE_TIME)
+_ANSWERED = {Cid.LINK_CHECK: "LinkCheckAns", Cid.DEVICE_TIME: "DeviceTimeAns"}
 _GPS_STEP_US = 4_000  # 1/256 s, rounded
 _GPS_AGAIN_US = (1 << 32) * 1_000_000
 DAY_US = 86_400_000_000
@@ -424,9 +424,9 @@ def _commands(
     said = from_network(octets)
     if sum(len(command.octets) for command in said) != len(octets):
         yield check.wrong("FOpts", "whole commands of a network", octets)
-    for cid in _ANSWERED:
+    for cid, name in _ANSWERED.items():
         due = 1 if cid in requests else 0
-        yield from check.same(_answers(cid), due, sum(command.cid is cid for command in said))
+        yield from check.same(name, due, sum(command.cid is cid for command in said))
     told = [command.cid for command in said if command.cid in _ANSWERED and command.cid in requests]
     if told != sorted(told, key=requests.index):  # LoRaWAN 1.0.4, 5
         yield check.wrong("FOpts", "answers in the order of the commands", octets)
@@ -495,10 +495,6 @@ def _time(
     told_us += command.told[4] * 1_000_000 // 256
     if not -early_us <= told_us - ended_us % _GPS_AGAIN_US <= _GPS_STEP_US:
         yield check.wrong("DeviceTimeAns", f"{ended_us} µs of GPS time", told_us)
-
-
-def _answers(cid: Cid) -> str:
-    return {Cid.LINK_CHECK: "LinkCheckAns", Cid.DEVICE_TIME: "DeviceTimeAns"}[cid]
 
 
 def _command(

@@ -22,12 +22,7 @@ from msgspec import Struct
 from lns.clock import StoreUnavailable, Utc, now_us
 from lns.dedup.claiming import Claiming
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
-from lns.downlink.downlink_queue import (
-    QUEUE_FULL,
-    ApplicationDownlink,
-    DownlinkQueues,
-    Waiting,
-)
+from lns.downlink.downlink_queue import QUEUE_FULL, ApplicationDownlink, DownlinkQueues, Waiting
 from lns.events import Downlink, Request
 from lns.lorawan.frame import F_CNT_MAX, MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
