@@ -332,21 +332,13 @@ class DeviceBook:
         message = parse_up(text)
         match message:
             case Jreq() if message.dev_eui == self.dev_eui:
-                frame = parse(message.phy())
-                assert isinstance(frame, JoinRequest)
-                return Known(message.phy(), frame, message.frame_id)
-            case Updf():
-                return self._data(message)
+                joining = parse(message.phy())
+                assert isinstance(joining, JoinRequest)
+                return Known(message.phy(), joining, joining.frame_id)
+            case Updf() if (found := self._valid(message.phy(), up=True)) is not None:
+                frame, session, f_cnt = found
+                return Known(message.phy(), frame, frame.frame_id, session, f_cnt)
         return None
-
-    def _data(self, message: Updf) -> Known | None:
-        if all(session.dev_addr != message.dev_addr for session in self.sessions):
-            return None
-        found = self._valid(message.phy(), up=True)
-        if found is None:
-            return None
-        frame, session, f_cnt = found
-        return Known(message.phy(), frame, message.frame_id, session, f_cnt)
 
     def _valid(self, phy: bytes, *, up: bool) -> tuple[Data, DeviceSession, int] | None:
         """The data frame that this is, its session, and its counter (32 bits)."""
