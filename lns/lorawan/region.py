@@ -106,10 +106,6 @@ def fsk_airtime_us(payload_bytes: int, *, bit_rate_bps: int = 50_000) -> int:
     return (bits * 1_000_000 + bit_rate_bps // 2) // bit_rate_bps
 
 
-MAC_OVERHEAD_BYTES = 8
-"""DevAddr, FCtrl, FCnt and FPort: what a MACPayload adds to an application payload."""
-
-
 @dataclass(frozen=True, slots=True)
 class Channel:
     """An uplink channel and the data rates that may be used on it."""
@@ -221,10 +217,6 @@ class Region:
         if size is None:
             raise ValueError(f"{self.name}: DR{dr} is not defined")
         return size
-
-    def max_mac_payload(self, dr: int, *, repeater: bool = True) -> int:
-        """The largest MACPayload in bytes, FHDR to FRMPayload; ValueError for an undefined DR."""
-        return self.max_payload(dr, repeater=repeater) + MAC_OVERHEAD_BYTES
 
     def uplink_dr(self, data_rate: DataRate | FskDataRate) -> int:
         """The data rate index of an uplink with this modulation; ValueError if there is none."""
