@@ -90,10 +90,10 @@ types_now:
 	@MYPYPATH=firmware_scripts $(VENV) -m mypy --strict --explicit-package-bases firmware_scripts/*.py firmware_scripts/gateway/configure.py
 
 # What decides about duplicates and verdicts, and the tests that belong to it.
-COVERED := lns.lorawan lns.station lns.downlink.receive_window
+COVERED := lns.lorawan lns.station
 COVERED += $(addprefix lns.dedup.,claim concentrator session strategy)
 COVERED += bench.verdict
-COVERING := tests/lns/lorawan tests/lns/station tests/lns/dedup tests/lns/downlink/test_receive_window.py tests/lns/dedup/test_lives.py
+COVERING := tests/lns/lorawan tests/lns/station tests/lns/dedup tests/lns/dedup/test_lives.py
 COVERING += tests/bench/verdict tests/bench/inspection
 
 coverage: $(STAMP) ## Every branch of what decides about duplicates and verdicts is taken by a test

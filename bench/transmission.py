@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from bench.virtual.lorawan.air_interface import Modulated
+from bench.virtual.lorawan.channel_plan import Modulated
 from lns.lorawan.identifiers import Eui
 
 __all__ = ["Direction", "Eui", "Transmission"]

@@ -7,8 +7,8 @@ from msgspec.structs import asdict
 
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
-from lns.downlink.receive_window import Answer
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
+from lns.lorawan.region import Answer
 
 
 class Outcome(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -32,11 +32,10 @@ from lns.delivery.publisher import InTime
 from lns.delivery.publisher import Upstream as Application
 from lns.downlink.downlink import Downlinks
 from lns.downlink.downlink_queue import ApplicationDownlink, Refused, StatusWanted, parse_request
-from lns.downlink.receive_window import SENT, TOO_LATE, Answer
 from lns.events import Event, Evicted, Failure, Outcome, UnreadableMessage
 from lns.lorawan.frame import Data, Frame, JoinRequest, parse
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import Region
+from lns.lorawan.region import SENT, TOO_LATE, Answer, Region
 from lns.station.messages import Jreq, Updf
 from lns.station.protocol import (
     LinkClosed,

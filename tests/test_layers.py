@@ -30,7 +30,6 @@ LAYERS = {
         "toml_file",
         "station",
         "dedup",
-        "downlink.receive_window",
         "uplink",
         "store",
         "events",

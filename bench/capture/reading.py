@@ -152,7 +152,7 @@ def lines(path: Path) -> Iterator[bytes]:
             yield from filter(bytes.strip, texts)
 
 
-def event(line: bytes) -> Event | None:
+def event(line: bytes | str) -> Event | None:
     """The JSON object on a line, whatever its fields; None where it is torn or not UTF-8."""
     try:
         found = json.loads(line)

@@ -23,11 +23,14 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
+
 from bench.capture.reading import (
     RUN_BEGIN,
     RUN_END,
     Event,
     capture_files,
+    content,
     contents_of,
     of_kinds,
     stream,
@@ -325,12 +328,18 @@ def latest(runs_dir: Path) -> Path | None:
     return next(begun, None)
 
 
-def _was_refused(run: Path) -> bool:
+def manifest_of(folder: Path) -> dict[str, Any]:
+    """The manifest of a run, {} if it is missing or torn."""
     try:
-        manifest = json.loads((run / MANIFEST).read_text("utf-8"))
-        return bool(manifest["ended"]["how"] == Ending.REFUSED)
-    except (OSError, ValueError, LookupError, TypeError):
-        return False
+        found = msgspec.json.decode(content(folder / MANIFEST))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _was_refused(run: Path) -> bool:
+    ended = manifest_of(run).get("ended")
+    return isinstance(ended, dict) and ended.get("how") == Ending.REFUSED
 
 
 def _age(run: Path) -> tuple[str, int]:
@@ -381,11 +390,7 @@ def captures_to_ask(runs: Path, capture: Path | None) -> list[Path]:
     run = latest(runs)
     if run is None:
         return []
-    try:
-        rig = json.loads((run / "manifest.json").read_text("utf-8")).get("rig")
-    except (OSError, ValueError, AttributeError):
-        return []
-    return capture_files(run) if rig == _LIVING else []
+    return capture_files(run) if manifest_of(run).get("rig") == _LIVING else []
 
 
 def unanswering(files: Iterable[Path]) -> dict[str, str]:

@@ -54,13 +54,7 @@ from bench.cli.output import (
     shown_path,
 )
 from bench.cli.report import score_runs, write_report
-from bench.cli.run import (
-    Ran,
-    Rig,
-    Selection,
-    import_files,
-    run_scenarios,
-)
+from bench.cli.run import Ran, Rig, Selection, import_files, run_scenarios
 from bench.device.dialects import serial_ports
 from bench.explore.explore import Explored, Order, exploring
 from bench.host.fork_server import beside

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from cyclopts import Parameter
 
-from bench.capture.run_folder import Origin
+from bench.capture.run_folder import Origin, manifest_of
 from bench.capture.wholeness import Wholeness, wholeness
 from bench.cli.output import (
     LIMIT_WANTED,
@@ -38,7 +38,6 @@ from bench.night.record import (
     ExitCode,
     exit_code_of,
     in_words,
-    manifest_of,
     read_left_out,
     read_verdicts,
     share_max_of,

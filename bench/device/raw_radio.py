@@ -159,7 +159,7 @@ class LoraE5Test(LoraE5Board):
             raise NotAsWritten(f"{self.name}: its radio is set to {answer!r}")
 
 
-_MHDR_AND_MIC_BYTES = 5
+_AROUND_PAYLOAD_BYTES = 13  # MHDR, FHDR, FPort and MIC
 
 
 class NotPermitted(ValueError):
@@ -187,7 +187,7 @@ def insist_on_permission(
         permitted = low_hz + half_hz <= freq_hz <= high_hz - half_hz
     if not permitted:
         raise NotPermitted(f"{region.name}: {freq_hz} Hz is no uplink channel for DR{dr}")
-    bytes_max = region.max_mac_payload(dr, repeater=False) + _MHDR_AND_MIC_BYTES
+    bytes_max = region.max_payload(dr, repeater=False) + _AROUND_PAYLOAD_BYTES
     if not 0 < len(phy) <= bytes_max:
         raise NotPermitted(f"{region.name}: {len(phy)} bytes at DR{dr}, 1 to {bytes_max} it may be")
     airtime_us = frame_airtime_us(data_rate, len(phy), crc=True)

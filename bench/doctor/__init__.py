@@ -382,7 +382,8 @@ def conclusion(checks: Sequence[Check]) -> str:
             said.append(f"the {purpose} lacks {_listed([_named(check) for check in lacking])}")
         elif not works(checks, purpose):
             said.append(f"the {purpose} waits for that")
-    return _sentence("; ".join(said))
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _named(check: Check) -> str:
@@ -391,7 +392,3 @@ def _named(check: Check) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."

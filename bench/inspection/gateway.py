@@ -12,12 +12,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from bench.capture.reading import Event
-from bench.inspection.orders import SERVES, Channel, Orders, Windows, serving
-from bench.inspection.station_time import APART_US, StationTime
+from bench.inspection.station import (
+    APART_US,
+    SERVES,
+    Channel,
+    Orders,
+    StationTime,
+    Windows,
+    serving,
+)
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, json_of, uplink_of
-from bench.virtual.lorawan.air_interface import Lora
+from bench.virtual.lorawan.channel_plan import Lora
 
 TOLD_LATE_US = 500_000
 """How long after its end a frame is told so late that nobody can answer it."""

@@ -23,30 +23,26 @@ from bench.inspection.gateway import (
     Reports,
     deaf_stations,
 )
-from bench.inspection.kept import Kept, StoreInspection, may_lose_counters
-from bench.inspection.orders import AIM_GAP_US, Orders, Windows, over_us, windows_of
 from bench.inspection.outcome import Decided, Remembered, forgotten, outcome, unreadable
-from bench.inspection.requests import (
-    ClassC,
-    disturbs_links,
-    disturbs_servers,
-    is_quiet,
-)
-from bench.inspection.router_config import ServerTime, misspelt, router_config
+from bench.inspection.requests import ClassC, disturbs_links, disturbs_servers, is_quiet
 from bench.inspection.sender import Senders
-from bench.inspection.station_time import StationTime
+from bench.inspection.station import (
+    AIM_GAP_US,
+    Orders,
+    ServerTime,
+    StationTime,
+    Windows,
+    misspelt,
+    over_us,
+    router_config,
+    windows_of,
+)
+from bench.inspection.store import Kept, StoreInspection, may_lose_counters
 from bench.verdict.expectation import LINK, Evidence
 from bench.verdict.owner import NO_PROTOCOL, Found, Owner, Scrutiny
-from bench.verdict.wire import (
-    Uplink,
-    eui_of,
-    gps_us,
-    is_plain,
-    json_of,
-    unreadable_type,
-    uplink_of,
-)
-from bench.virtual.lorawan.air_interface import ChannelPlan, DataFrame, read_data
+from bench.verdict.wire import Uplink, eui_of, gps_us, is_plain, json_of, unreadable_type, uplink_of
+from bench.virtual.lorawan.air_interface import DataFrame, read_data
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 from bench.virtual.lorawan.known_answers import wrong_answers
 
@@ -328,7 +324,8 @@ class Inspector:
             dev_eui, diid = eui_of(told.get("DevEui", told.get("DevEUI"))), int(told["diid"])
             self._class_c.hand_over(station, told["pdu"], dev_eui or "")
             found = list(self._dnmsg_read(event, told, check))
-            found += self._used_again(station, diid, check)
+            if (station, diid) in self._reports:
+                found.append(check.wrong("diid", "one never used for this station", diid))
             self._accounts.told(station, diid, self._passed(event, told))
             if not event.get("dropped"):
                 windows = self._windows(event, told)
@@ -373,10 +370,6 @@ class Inspector:
         if "RX1DR" not in told:
             opens_us += downlink.RX2_AFTER_RX1_US
         return Told(told, frames, opens_us)
-
-    def _used_again(self, station: str, diid: int, check: Scrutiny) -> Iterator[Found]:
-        if (station, diid) in self._reports:
-            yield check.wrong("diid", "one never used for this station", diid)
 
     def _dnmsg_read(self, event: Event, told: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
         station, dev_eui = event["station"], eui_of(told.get("DevEui", told.get("DevEUI")))

@@ -9,8 +9,7 @@ from typing import Any
 
 from bench.inspection.downlink import Answered
 from bench.verdict.owner import Found, Scrutiny
-from bench.virtual.lorawan.air_interface import DataFrame
-from bench.virtual.lorawan.commands import Cid, from_device
+from bench.virtual.lorawan.air_interface import Cid, DataFrame, from_device
 
 Fields = Mapping[str, type | tuple[type, ...]]
 _OF_EVERY_MESSAGE: Fields = {

@@ -3,8 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from bench.virtual.lorawan.air_interface import DataFrame
-from bench.virtual.lorawan.commands import Cid
+from bench.virtual.lorawan.air_interface import Cid, DataFrame
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,11 @@ class Requests:
         if asked is None:
             yield check.wrong(event["stage"], "what an application wants", "nothing")
             return
+        wants = "status" if asked["wants"] == "status" else None
         reason = self._reason(asked, event.get("lns", ""))
         yield from check.same("reason", reason, event.get("reason"))
         yield from check.same("stage", "refused" if reason else "queued", event["stage"])
-        yield from check.same("wants", _wants(asked), event.get("wants"))
+        yield from check.same("wants", wants, event.get("wants"))
         if asked["wants"] == "downlink" and reason != "UnknownDevice":
             yield from check.same("request", _kind(asked), _kind(event))
         if event["stage"] == "queued" and asked["wants"] == "status":
@@ -144,10 +145,6 @@ class Requests:
             return "TooLong"
         is_full = len(self.waiting[lns, asked["dev_eui"]]) >= QUEUE_MAX
         return "QueueFull" if is_full else None
-
-
-def _wants(event: Event) -> str | None:
-    return "status" if event["wants"] == "status" else None
 
 
 def _kind_of(wanted: Wanted) -> tuple[object, ...]:

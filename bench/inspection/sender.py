@@ -13,19 +13,23 @@ from dataclasses import replace
 from bench.capture.reading import Event
 from bench.inspection.downlink import GRANTED, KnownDevice
 from bench.inspection.gateway import UNKNOWN_AIR, AirFacts
-from bench.inspection.orders import ON_TIME_US, Windows, late_us
 from bench.inspection.owed import Message, OnAir, Sender
+from bench.inspection.station import ON_TIME_US, Windows, late_us
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
     F_CNT_WIRE,
     F_OPTS_MAX,
     MIC_OCTETS,
-    ChannelPlan,
+    Cid,
+    Command,
     DataFrame,
     Kind,
+    from_device,
+    from_network,
+    link_adr,
     read_data,
 )
-from bench.virtual.lorawan.commands import Cid, Command, from_device, from_network, link_adr
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.join_frames import join_mic, read_join_request
 
 _ASKS = {"AT+LINKCHECK=1": Cid.LINK_CHECK, "AT+TIMEREQ=1": Cid.DEVICE_TIME}

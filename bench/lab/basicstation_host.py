@@ -402,11 +402,8 @@ async def journal(gateway: GatewaySection, lines_max: int = LINES_MAX) -> Journa
         case GatewayKind.PROGRAM:
             words = _LOG_FILE.format(home=shlex.quote(gateway.home), lines_max=lines_max)
     said = await shell.run(words)
-    return Journal(gateway.name, _lines(said.splitlines(), ahead_us or 0), ahead_us, within_us)
-
-
-def _lines(said: Sequence[str], ahead_us: int) -> tuple[LogLine, ...]:
-    return tuple(_line(text, ahead_us) for text in said if text.strip())
+    lines = tuple(_line(text, ahead_us or 0) for text in said.splitlines() if text.strip())
+    return Journal(gateway.name, lines, ahead_us, within_us)
 
 
 def _line(text: str, ahead_us: int) -> LogLine:

@@ -21,9 +21,10 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from bench.capture.run_folder import manifest_of
 from bench.lake.tables import RUNS, TABLES
 from bench.night.memory import main_run, newest_night, remembered
-from bench.night.record import build_of, exit_code, manifest_of
+from bench.night.record import build_of, exit_code
 from bench.spark.cut import literal, rows_of
 from bench.spark.session import is_local
 from lns.server.address import without_login

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from bench.capture.reading import content
-from bench.capture.run_folder import replace
+from bench.capture.run_folder import manifest_of, replace
 from bench.lab.inventory import Inventory
 from bench.night.morning import SICK_NIGHTS, Line, Night, with_one_more
-from bench.night.record import CONCLUSIVE, FAIL, Recorded, manifest_of, record_of
+from bench.night.record import CONCLUSIVE, FAIL, Recorded, record_of
 from bench.night.series import Recent, Series
 from lns.clock import utc_of_this_host
 

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from bench.capture.reading import Event, content, of_kinds
+from bench.capture.run_folder import manifest_of
 
 PASS_ON_REPEAT = "PASS on repeat"
 
@@ -346,15 +347,6 @@ def record_of(folder: Path, said: bytes | None = None) -> Recorded | None:
         trouble = f"its score has schema {score.schema}, and this version reads {SCORE_SCHEMA}"
         return _recorded(folder, manifest, None, trouble)
     return _recorded(folder, manifest, score, score.wholeness.sentence)
-
-
-def manifest_of(folder: Path) -> dict[str, Any]:
-    """The manifest of a run, {} if it is missing or torn."""
-    try:
-        found = msgspec.json.decode(content(folder / "manifest.json"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def signature_of(findings: Iterable[tuple[str, str, str | None, str | None]]) -> str:

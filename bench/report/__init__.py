@@ -8,8 +8,7 @@ manifest.json and the captures. A run that has not been scored shows its own ver
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.capture.run_folder import replace
-from bench.night.record import manifest_of
+from bench.capture.run_folder import manifest_of, replace
 from bench.report.page import page
 from bench.report.score_file import ReportError, Score, score_of
 from bench.report.summary import CaseState, junit, summary

@@ -1,11 +1,11 @@
 """What does one capture line say, in words, and what is everybody called who takes part?"""
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
+from bench.capture import reading
 from bench.capture.reading import Event, contents
 from bench.report.excerpts import Excerpt, shown, visible
 from lns.lorawan.frame import Data, JoinAccept, MalformedFrame, parse
@@ -48,11 +48,7 @@ def label(text: object) -> str:
 
 
 def _message(text: object) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
+    return reading.event(text) if isinstance(text, str) else None
 
 
 def _updf(message: dict[str, Any]) -> str:

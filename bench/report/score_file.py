@@ -11,8 +11,9 @@ import msgspec
 
 from bench.capture import reading
 from bench.capture.reading import Event, Timetable, capture_files, content
+from bench.capture.run_folder import manifest_of
 from bench.capture.wholeness import wholeness
-from bench.night.record import INCONCLUSIVE_SHARE_MAX, SCORE_SCHEMA, manifest_of, share_max_of, word
+from bench.night.record import INCONCLUSIVE_SHARE_MAX, SCORE_SCHEMA, share_max_of, word
 from bench.report.excerpts import Window, decode, read_events, shown
 
 

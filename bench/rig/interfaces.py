@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Protocol
 
 from bench.device.interfaces import DeviceSession, Joining, Sent
-from bench.inspection.kept import Kept
+from bench.inspection.store import Kept
 from bench.plan import Item, needs
 from bench.rig.consumer_settings import ConsumerSettings
 from bench.rig.provisioning import Provisioned

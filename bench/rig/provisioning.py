@@ -14,11 +14,12 @@ from bench.device.interfaces import DeviceSession, Otaa
 from bench.host.lns_files import device_tables
 from bench.inspection.downlink import KnownDevice
 from bench.inspection.downlink import Session as SessionKnown
-from bench.inspection.kept import KeptSession
+from bench.inspection.store import KeptSession
 from bench.verdict import wire
 from bench.verdict.owner import ScenarioMistake, not_there
 from bench.virtual.crafted import Identity
-from bench.virtual.lorawan.air_interface import ChannelPlan, Keys, Lora
+from bench.virtual.lorawan.air_interface import Keys
+from bench.virtual.lorawan.channel_plan import ChannelPlan, Lora
 from bench.virtual.stacks import LORAMAC_NODE, Stack
 from lns.config import ConfigError, device_of
 from lns.dedup.session import Listening, Session
@@ -343,21 +344,13 @@ class DeviceBook:
         message = parse_up(text)
         match message:
             case Jreq() if message.dev_eui == self.dev_eui:
-                frame = parse(message.phy())
-                assert isinstance(frame, JoinRequest)
-                return Known(message.phy(), frame, message.frame_id)
-            case Updf():
-                return self._data(message)
+                joining = parse(message.phy())
+                assert isinstance(joining, JoinRequest)
+                return Known(message.phy(), joining, joining.frame_id)
+            case Updf() if (found := self._valid(message.phy(), up=True)) is not None:
+                frame, session, f_cnt = found
+                return Known(message.phy(), frame, frame.frame_id, session, f_cnt)
         return None
-
-    def _data(self, message: Updf) -> Known | None:
-        if all(session.dev_addr != message.dev_addr for session in self.sessions):
-            return None
-        found = self._valid(message.phy(), up=True)
-        if found is None:
-            return None
-        frame, session, f_cnt = found
-        return Known(message.phy(), frame, message.frame_id, session, f_cnt)
 
     def _valid(self, phy: bytes, *, up: bool) -> tuple[Data, DeviceSession, int] | None:
         """The data frame that this is, its session, and its counter (32 bits)."""

@@ -20,12 +20,7 @@ from bench.inspection.inspector import REQUEST, Inspector
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Expectations
 from bench.rig.consumption import Consumption
-from bench.rig.interfaces import (
-    CaseStation,
-    Parts,
-    RigDevice,
-    RigStation,
-)
+from bench.rig.interfaces import CaseStation, Parts, RigDevice, RigStation
 from bench.rig.log import Log
 from bench.rig.outages import Outages
 from bench.rig.provisioning import known_to_inspector, provision

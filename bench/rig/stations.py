@@ -23,8 +23,8 @@ from bench.verdict.wire import json_of, reception_in
 from bench.virtual import crafted
 from bench.virtual.air import uplink_in
 from bench.virtual.crafted import Identity
-from bench.virtual.lorawan.air_interface import Keys, Lora
-from bench.virtual.lorawan.channel_plan import channel_plan
+from bench.virtual.lorawan.air_interface import Keys
+from bench.virtual.lorawan.channel_plan import Lora, channel_plan
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui, eui

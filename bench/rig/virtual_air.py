@@ -14,7 +14,7 @@ from bench.station import TextLink
 from bench.station.tap import Tap
 from bench.verdict.wire import gps_us
 from bench.virtual.device import ClassARadio, Settings, VirtualDevice
-from bench.virtual.lorawan.air_interface import ChannelPlan
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.transmitter import ConcentratorClock
 from bench.virtual.virtual_station import VirtualStation
 from lns.clock import now_us
@@ -108,7 +108,7 @@ class SoftwareStation(TappedStation):
             self._plug(self.tap),
             seed=self._seed,
             record=setup.record,
-            ppm=_ppm(self.eui),
+            ppm=int(self.eui[-2:], 16) * 7 % 21 - 10,
             duty_cycle=self.eui in setup.medium.on_duty,
             antennas_db=tuple(self._antennas_db),
             gps_start_us=gps_us(setup.wall_clock_start) if self._has_gps else None,
@@ -165,10 +165,6 @@ class SoftwareStation(TappedStation):
         self.station.introduces_itself = False
         self.tap.cut()
         self.tap.restore()
-
-
-def _ppm(eui: Eui) -> int:
-    return (int(eui[-2:], 16) * 7) % 21 - 10
 
 
 class SoftwareStations(Stations):

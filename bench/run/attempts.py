@@ -135,7 +135,8 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         raise broken  # who runs the clock ends the case, with what had to break it off
     if cause is None:
         for of in sorted({*left_open()}):
-            case.find(serves_not(_whose(of), f"{of} has left a connection open"))
+            whose = Owner.APPLICATION if of.startswith("consumer") else Owner.LNS
+            case.find(serves_not(whose, f"{of} has left a connection open"))
     for what, file in never_awaited():
         whose = Owner.APPLICATION if file in OF_CONSUMER else Owner.LNS
         case.find(serves_not(whose, f"{what}: expected to be awaited, observed forgotten"))
@@ -165,10 +166,6 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
 def serves_not(owner: Owner, text: str) -> Found:
     """The finding that somebody under test has broken: it makes the case a FAIL of its own."""
     return Found(owner=owner, rule=GONE, text=text, t_us=0)
-
-
-def _whose(connection: str) -> Owner:
-    return Owner.APPLICATION if connection.startswith("consumer") else Owner.LNS
 
 
 def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]) -> Found | None:

@@ -9,11 +9,11 @@ from time import monotonic
 from typing import Any
 
 from bench.capture.reading import capture_files, is_readable
-from bench.capture.run_folder import replace
+from bench.capture.run_folder import manifest_of, replace
 from bench.capture.wholeness import wholeness
 from bench.lake.lake import Lake, refuse_what_executors_cannot_read, remember, run_rows, writing
 from bench.lake.tables import OF_NIGHTS, RUNS, TABLES
-from bench.night.record import INCONCLUSIVE_SHARE_MAX, manifest_of, share_max_of
+from bench.night.record import INCONCLUSIVE_SHARE_MAX, share_max_of
 from bench.score import expectations, findings, laws, oracle, read, receptions
 from bench.score.summary import summaries, summary_queries
 from bench.spark.cut import Queries, Tables

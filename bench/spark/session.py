@@ -84,7 +84,8 @@ def java_runtime() -> JavaRuntime:
     release_file = home / "release"
     release = release_file.read_text("utf-8", "replace") if release_file.is_file() else ""
     trimmed = "MODULES=" in release and _VECTOR_MODULE not in release
-    return JavaRuntime(home, _shim_home() if trimmed else home, release)
+    shim = cached_text("java/bin/java", _SHIM).parent.parent if trimmed else home
+    return JavaRuntime(home, shim, release)
 
 
 def cache_folder() -> Path:
@@ -116,10 +117,6 @@ def _wanted_home() -> Path:
     if real_java and Path(named) == cache_folder() / "java":  # set by an earlier session of ours
         return Path(real_java).parent.parent
     return Path(named)
-
-
-def _shim_home() -> Path:
-    return cached_text("java/bin/java", _SHIM).parent.parent
 
 
 _KEPT_MAX = 2

@@ -9,22 +9,9 @@ from itertools import pairwise, zip_longest
 from typing import Any, Protocol
 
 from bench.capture.reading import Event, contents
-from bench.verdict.expectation import (
-    ABSENT,
-    NO_LINK,
-    Due,
-    Evidence,
-    Heard,
-    Reasons,
-    Words,
-)
+from bench.verdict.expectation import ABSENT, NO_LINK, Due, Evidence, Heard, Reasons, Words
 from bench.verdict.owner import FINDING, SURE_STALL_MAX_US, Found
-from bench.verdict.particulars import (
-    ANSWER_FIELDS,
-    may_be_said,
-    wrong_bodies,
-    wrong_particulars,
-)
+from bench.verdict.particulars import ANSWER_FIELDS, may_be_said, wrong_bodies, wrong_particulars
 from lns.lorawan.identifiers import Eui
 from lns.uplink.registry import EndDevice
 

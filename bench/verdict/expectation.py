@@ -18,7 +18,7 @@ from bench.verdict.owner import FINDING, SURE, ScenarioMistake, not_there
 from bench.verdict.wire import eui_of, is_reception, json_of, reception_in
 from lns.dedup.claim import Level2
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
-from lns.downlink.receive_window import Answer
+from lns.lorawan.region import Answer
 
 ABSENT = "-"
 NO_LINK = "no link"

@@ -94,27 +94,28 @@ def _finite(word: str) -> float:
     return number if isfinite(number) else _no_number(word)
 
 
+_UNREADABLE = object()
 _decode = json.JSONDecoder(parse_constant=_no_number, parse_float=_finite).decode
 
 
 @lru_cache(maxsize=_TEXTS_MAX)
 def _read(text: str) -> object:
-    """What a JSON text says, for whoever reads it only; ValueError or RecursionError.
+    """What a JSON text says, for whoever reads it only; `_UNREADABLE` where it is none.
 
     Each text is read by the tap, the evidence and the inspection of its case.
     """
-    found: object = _decode(text)
-    if "\\ud" in text.lower():
-        json.dumps(found, ensure_ascii=False).encode()  # half a character is none
+    try:
+        found: object = _decode(text)
+        if "\\ud" in text.lower():
+            json.dumps(found, ensure_ascii=False).encode()  # half a character is none
+    except (ValueError, RecursionError):
+        return _UNREADABLE
     return found
 
 
 def json_of(text: str) -> dict[str, Any] | None:
     """The JSON object that a text is, not to be changed; None if it is none."""
-    try:
-        found = _read(text)
-    except (ValueError, RecursionError):
-        return None
+    found = _read(text)
     return found if isinstance(found, dict) else None
 
 
@@ -123,9 +124,8 @@ def is_reception(text: str) -> bool:
 
     It does if it is no JSON at all, or an object that says so.
     """
-    try:
-        found = _read(text)
-    except (ValueError, RecursionError):
+    found = _read(text)
+    if found is _UNREADABLE:
         return True
     return isinstance(found, dict) and found.get("msgtype") in RECEPTIONS
 
@@ -136,9 +136,8 @@ def unreadable_type(text: str) -> str | None:
 
     "" for JSON that is no object. Of odd values only whole numbers out of their range are judged.
     """
-    try:
-        found = _read(text)
-    except (ValueError, RecursionError):
+    found = _read(text)
+    if found is _UNREADABLE:
         return None
     if not isinstance(found, dict):
         return ""
@@ -419,11 +418,7 @@ def pulse_told(up_us: int) -> str:
 
 def understood(text: str) -> Mapping[str, Any]:
     """The fields of a message of the server; none of what is no JSON object."""
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
+    return json_of(text) or {}
 
 
 def wanted(fields: Mapping[str, Any]) -> Wanted | None:

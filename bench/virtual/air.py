@@ -14,15 +14,15 @@ from bench.capture import Record
 from bench.chance import stream
 from bench.device.interfaces import Sent
 from bench.transmission import Direction, Eui, Transmission
-from bench.virtual.lorawan.air_interface import (
+from bench.virtual.lorawan.air_interface import read_data
+from bench.virtual.lorawan.channel_plan import (
     ChannelPlan,
     Fsk,
     Lora,
     Modulated,
-    read_data,
+    channel_plan,
     time_on_air_us,
 )
-from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.clock import now_us
 
 T = TypeVar("T")

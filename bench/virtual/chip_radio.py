@@ -19,8 +19,7 @@ from bench.virtual.air import (
     modulated,
 )
 from bench.virtual.lab.air_process import AirLine
-from bench.virtual.lorawan.air_interface import ChannelPlan
-from bench.virtual.lorawan.channel_plan import EU868
+from bench.virtual.lorawan.channel_plan import EU868, ChannelPlan
 from lns.clock import now_us
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from bench.device.at_session import task_group
 from bench.device.interfaces import Abp, CommandRefused, Joining, Otaa, Sent
 from bench.transmission import Eui, Transmission
 from bench.virtual.air import Heard, Listened, Medium, Received, Window
-from bench.virtual.lorawan.air_interface import ChannelPlan, Session
-from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.lorawan.air_interface import Cid, Command, Session
+from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.mac import Circuit, Mac, MacSettings, Nvm
 from bench.virtual.rui3_console import BANDS, SUB_BAND_2_MASK, Rui3, Rui3Network
 from bench.virtual.rui3_traffic import Rui3Version

@@ -23,7 +23,8 @@ from bench.virtual.e5_settings import (
     require,
     whole,
 )
-from bench.virtual.lorawan.air_interface import Downlink, Keys, Lora, Session, last_down
+from bench.virtual.lorawan.air_interface import Downlink, Keys, Session, last_down
+from bench.virtual.lorawan.channel_plan import Lora
 from bench.virtual.mac import Circuit, Cycle, Mac, MacSettings, Tries
 from bench.virtual.stacks import LORAMAC_44, NEVER_COUNTED
 from lns.clock import now_us

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any
 
-from bench.virtual.lorawan.air_interface import ChannelPlan, Lora
-from bench.virtual.lorawan.channel_plan import PLANS
+from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, Lora
 from bench.virtual.mac import MacSettings, Nvm
 
 

@@ -18,24 +18,24 @@ from bench.virtual.chip_radio import Radio
 from bench.virtual.lorawan.air_interface import (
     ADR_ACK_DELAY,
     ADR_ACK_LIMIT,
-    RX2_AFTER_RX1_S,
-    SUB_BAND_2,
-    ChannelPlan,
-    Downlink,
-    Lora,
-    Session,
-    UpChannel,
-)
-from bench.virtual.lorawan.channel_plan import EU868
-from bench.virtual.lorawan.commands import (
     Cid,
     Command,
+    Downlink,
     LinkAdr,
+    Session,
     dev_status_ans,
     hertz,
     link_adr,
     link_adr_ans,
     masked_by,
+)
+from bench.virtual.lorawan.channel_plan import (
+    EU868,
+    RX2_AFTER_RX1_S,
+    SUB_BAND_2,
+    ChannelPlan,
+    Lora,
+    UpChannel,
 )
 from bench.virtual.lorawan.join_frames import JoinAccept, join_request, joined, read_join_accept
 from bench.virtual.stacks import LORAMAC_NODE, RetryFrom, Stack

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from bench.virtual.air import Caught, Emission, Modulation
 from bench.virtual.chip_radio import sleep_until
-from bench.virtual.lorawan.air_interface import ChannelPlan, Keys, Session, last_down
-from bench.virtual.lorawan.channel_plan import PLANS, channel_plan
+from bench.virtual.lorawan.air_interface import Keys, Session, last_down
+from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, channel_plan
 from bench.virtual.mac import Circuit, Mac, MacSettings
 from bench.virtual.rui3_traffic import (
     ALIASES,

@@ -14,8 +14,7 @@ from bench.device.interfaces import Joining, Sent
 from bench.transmission import Eui, Transmission
 from bench.virtual.air import Received, facts_of, uplink_in
 from bench.virtual.crafted import Identity, join
-from bench.virtual.lorawan.air_interface import Downlink
-from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.lorawan.air_interface import Cid, Command, Downlink
 from bench.virtual.mac import Circuit, Cycle, Mac, Nvm, Tries
 from bench.virtual.stacks import LORAMAC_44
 from lns.clock import now_us

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.transmission import Transmission
 from bench.verdict.wire import CLASS_A, CLASS_C, Tuned, Wanted
-from bench.virtual.lorawan.air_interface import ChannelPlan, time_on_air_us
+from bench.virtual.lorawan.channel_plan import ChannelPlan, time_on_air_us
 from lns.clock import now_us
 
 _PPM = 1_000_000

@@ -16,7 +16,7 @@ from bench.station.tap import MemoryLink
 from bench.transmission import Eui, Transmission
 from bench.verdict import wire
 from bench.virtual.air import Heard, Medium
-from bench.virtual.lorawan.air_interface import Fsk, Lora, Modulated
+from bench.virtual.lorawan.channel_plan import Fsk, Lora, Modulated
 from bench.virtual.transmitter import ConcentratorClock, Job, Transmitter, allowed
 from lns.clock import now_us
 

@@ -22,26 +22,22 @@ from msgspec import Struct
 from lns.clock import StoreUnavailable, Utc, now_us
 from lns.dedup.claiming import Claiming
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
-from lns.downlink.downlink_queue import (
-    QUEUE_FULL,
-    ApplicationDownlink,
-    DownlinkQueues,
-    Waiting,
-)
-from lns.downlink.receive_window import (
-    RX2_AFTER_RX1_US,
-    SENT,
-    Answer,
-    Offer,
-    Window,
-    first_window,
-    offer,
-)
+from lns.downlink.downlink_queue import QUEUE_FULL, ApplicationDownlink, DownlinkQueues, Waiting
 from lns.events import Downlink, Request
 from lns.lorawan.frame import F_CNT_MAX, MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.mac_commands import MacCommand, encode
-from lns.lorawan.region import Region, frame_airtime_us
+from lns.lorawan.region import (
+    RX2_AFTER_RX1_US,
+    SENT,
+    Answer,
+    Offer,
+    Region,
+    Window,
+    first_window,
+    frame_airtime_us,
+    offer,
+)
 from lns.station.messages import CLASS_C, Dnmsg
 from lns.station.protocol import Reception, Transmitted
 from lns.uplink.mac_layer import StatusRequests

@@ -461,12 +461,6 @@ def build_data(
     return body + data_mic(keys.nwk_s_key, direction, dev_addr, f_cnt, body)
 
 
-def build_join_request(app_key: bytes, *, join_eui: Eui, dev_eui: Eui, dev_nonce: int) -> bytes:
-    """The PHYPayload of a join-request, 23 bytes, MIC set."""
-    body = JoinRequest(join_eui, dev_eui, dev_nonce, bytes(MIC_BYTES)).body()
-    return body + join_mic(app_key, body)
-
-
 def build_join_accept(app_key: bytes, fields: JoinAcceptFields) -> bytes:
     """The PHYPayload of a join-accept, 17 or 33 bytes, MIC set, encrypted for the device.
 

@@ -91,13 +91,3 @@ def dev_addr(value: str | int) -> DevAddr:
     if not _DEV_ADDR.fullmatch(value):
         raise ValueError(f"not a DevAddr: {value!r}")
     return DevAddr(value.upper())
-
-
-def mic_from_signed(value: int) -> Mic:
-    """The MIC from the 32-bit integer of Basics Station's JSON, signed or unsigned.
-
-    The integer is the little-endian reading of the four bytes. ValueError if it does not fit.
-    """
-    if not -(1 << 31) <= value < 1 << 32:
-        raise ValueError(f"not a MIC: {value} does not fit 32 bits")
-    return Mic((value & 0xFFFFFFFF).to_bytes(4, "little").hex().upper())

@@ -1,13 +1,19 @@
-"""What does a region allow: data rates, channels, receive windows, sizes; how long is a frame?
+"""What does a region allow: data rates, channels, sizes, receive windows; how long is a frame?
 
 Source: LoRaWAN Regional Parameters (RP002), EU863-870, US902-928 and AS923 (group 1). Frequencies
 in hertz. Airtime of LoRa: Semtech's formula (AN1200.13, SX1276 data sheet 4.1.1.7); of FSK:
 LoRaWAN's packet of 5 bytes preamble, 3 bytes sync word, 1 byte length, the payload, 2 bytes CRC.
+LoRaWAN 1.0.x, class A: RX1 opens RECEIVE_DELAY1 after the end of the uplink, RX2 one second
+later (for joins JOIN_ACCEPT_DELAY1 and 2). The end of the uplink is the station's `xtime`.
 """
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
+
+from msgspec import Struct
 
 _DATR = re.compile(r"SF([0-9]{1,2})BW([0-9]{3})")
 
@@ -98,10 +104,6 @@ def fsk_airtime_us(payload_bytes: int, *, bit_rate_bps: int = 50_000) -> int:
     """Airtime in microseconds of one LoRaWAN FSK frame, rounded to the nearest."""
     bits = (_FSK_OVERHEAD_BYTES + payload_bytes) * 8
     return (bits * 1_000_000 + bit_rate_bps // 2) // bit_rate_bps
-
-
-MAC_OVERHEAD_BYTES = 8
-"""DevAddr, FCtrl, FCnt and FPort: what a MACPayload adds to an application payload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +217,6 @@ class Region:
         if size is None:
             raise ValueError(f"{self.name}: DR{dr} is not defined")
         return size
-
-    def max_mac_payload(self, dr: int, *, repeater: bool = True) -> int:
-        """The largest MACPayload in bytes, FHDR to FRMPayload; ValueError for an undefined DR."""
-        return self.max_payload(dr, repeater=repeater) + MAC_OVERHEAD_BYTES
 
     def uplink_dr(self, data_rate: DataRate | FskDataRate) -> int:
         """The data rate index of an uplink with this modulation; ValueError if there is none."""
@@ -404,3 +402,88 @@ AS923_1 = Region(
 
 REGIONS = {known.name: known for known in (EU868, US915, AS923_1)}
 """All regions, by their names."""
+
+
+RX2_AFTER_RX1_US = 1_000_000
+# Time to package a downlink and bring it to the station, as in the starter kit of ADR 007. The
+# station itself wants it 20 ms before the window and moves from RX1 to RX2 on its own.
+PACKAGE_AND_SEND_US = 400_000
+
+
+class Answer(StrEnum):
+    """What became of the downlink that a reception asked for."""
+
+    RX1 = "RX1"
+    RX2 = "RX2"
+    TOO_LATE = "TooLate"
+    SUPPRESSED = "Suppressed"
+    NOT_ASKED = "NotAsked"
+
+
+RX1, RX2, TOO_LATE, SUPPRESSED, NO_ANSWER = Answer
+SENT = (RX1, RX2)
+
+
+class Window(Struct, frozen=True):
+    """The first window that can be met, and how long before it opens the choice was made (µs)."""
+
+    answer: Answer
+    margin_us: int
+
+
+def first_window(
+    now_us: int, heard_us: int, rx1_delay_us: int, *, lead_us: int = PACKAGE_AND_SEND_US
+) -> Window | None:
+    """The first window that opens at least `lead_us` from now; None when both are gone.
+
+    `heard_us` is the end of the uplink on the clock of `now_us`.
+    """
+    rx1_us = heard_us + rx1_delay_us - now_us
+    if rx1_us >= lead_us:
+        return Window(Answer.RX1, rx1_us)
+    rx2_us = rx1_us + RX2_AFTER_RX1_US
+    if rx2_us >= lead_us:
+        return Window(Answer.RX2, rx2_us)
+    return None
+
+
+Parameters = tuple[int, int]
+"""Data rate and frequency (Hz) of a receive window."""
+
+
+class Offer(Struct, frozen=True):
+    """The windows that a downlink can use; None for one that is gone or has no room for it."""
+
+    rx1: Parameters | None
+    rx2: Parameters | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the downlink cannot be sent at all."""
+        return self.rx1 is None and self.rx2 is None
+
+
+def offer(
+    region: Region,
+    dr: int,
+    freq_hz: int,
+    first: Answer,
+    payload_bytes: int,
+    *,
+    rx1_dr_offset: int = 0,
+    rx2_dr: int | None = None,
+) -> Offer:
+    """The windows of an uplink with `dr` on `freq_hz` for a downlink of this size.
+
+    `first` is the first window that can be met; FOpts count as payload. An uplink that this
+    region does not have has no RX1. A join accept may have named `rx1_dr_offset` and `rx2_dr`.
+    """
+    rx1 = None
+    if first is Answer.RX1:
+        with suppress(ValueError):
+            rx1 = region.rx1(dr, freq_hz, rx1_dr_offset)
+    rx2 = region.rx2(rx2_dr)
+    return Offer(
+        rx1 if rx1 and payload_bytes <= region.max_payload(rx1[0]) else None,
+        rx2 if payload_bytes <= region.max_payload(rx2[0]) else None,
+    )

@@ -133,13 +133,12 @@ def _same(token: str, shown: str) -> bool:
 
 
 # X509_V_ERR_… of OpenSSL, of the certificate that a station shows.
-_NOT_YET_VALID, _EXPIRED, _WRONG_PURPOSE, _REVOKED = 9, 10, 26, 23
+_NOT_YET_VALID, _EXPIRED, _WRONG_PURPOSE = 9, 10, 26
 _FOREIGN = {2, 7, 18, 19, 20, 21, 24}
 _CERTIFICATE = {
     _NOT_YET_VALID: "is not valid yet",
     _EXPIRED: "has expired",
     _WRONG_PURPOSE: "is not made for clients",
-    _REVOKED: "was revoked",
     **dict.fromkeys(_FOREIGN, "is of another authority"),
 }
 # What a station says of the server's certificate before it leaves (RFC 8446, 6.2).

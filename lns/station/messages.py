@@ -23,14 +23,10 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from lns.lorawan.identifiers import (
-    DevAddr,
     Eui,
-    Mic,
-    dev_addr,
     eui,
     eui_dashed,
     eui_id6,
-    mic_from_signed,
 )
 from lns.lorawan.region import DataRate, FskDataRate, Region, StationRadio
 
@@ -132,21 +128,6 @@ class Updf(Heard, frozen=True, kw_only=True, gc=False):
     frm_payload: str = field(name="FRMPayload")
     mic_word: Word32 = field(name="MIC")
 
-    @property
-    def dev_addr(self) -> DevAddr:
-        """The device address."""
-        return dev_addr(self.dev_addr_word)
-
-    @property
-    def mic(self) -> Mic:
-        """The MIC in wire byte order."""
-        return mic_from_signed(self.mic_word)
-
-    @property
-    def frame_id(self) -> str:
-        """`dev_addr:f_cnt_wire:mic`."""
-        return f"{self.dev_addr}:{self.f_cnt}:{self.mic}"
-
     def phy(self) -> bytes:
         """The PHYPayload as it was on the air."""
         port = "" if self.f_port == NO_PORT else f"{self.f_port:02X}"
@@ -163,11 +144,6 @@ class Jreq(Heard, frozen=True, kw_only=True):
     dev_eui: Eui = field(name="DevEui")
     dev_nonce: U16 = field(name="DevNonce")
     mic_word: Word32 = field(name="MIC")
-
-    @property
-    def frame_id(self) -> str:
-        """`join_eui:dev_eui:dev_nonce`."""
-        return f"{self.join_eui}:{self.dev_eui}:{self.dev_nonce}"
 
     def phy(self) -> bytes:
         """The PHYPayload as it was on the air."""

@@ -231,7 +231,6 @@ class SqliteFile:
         self.path = path
         self._owned = Owned(path, kind)
         self._db = self._owned.db
-        self._shrinks = kind.shrinks
         self._waiting: list[tuple[Change[Any], asyncio.Future[Any]]] = []
         self._busy = False
         self._closed = False
@@ -263,7 +262,7 @@ class SqliteFile:
 
         A few in each commit, so that other writers wait no longer than usual. FileUnusable.
         """
-        if not self._shrinks or not await self.read(_is_mostly_spare):
+        if not await self.read(_is_mostly_spare):
             return
         while await self.write(_give_back):
             pass

@@ -36,11 +36,10 @@ from lns.dedup.strategy import (
 from lns.delivery.publisher import Upstream as Application
 from lns.delivery.publisher import UpstreamUnavailable, message_of, status_of_device
 from lns.downlink.downlink import Content, Downlinks
-from lns.downlink.receive_window import NO_ANSWER, SENT, SUPPRESSED, Answer
 from lns.events import Outcome
 from lns.lorawan.frame import MIC_BYTES, Data, mic_of
 from lns.lorawan.mac_commands import DevStatusReq
-from lns.lorawan.region import Region
+from lns.lorawan.region import NO_ANSWER, SENT, SUPPRESSED, Answer, Region
 from lns.station.protocol import Reception
 from lns.uplink import mac_layer
 from lns.uplink.registry import Match, Registry

@@ -14,7 +14,6 @@ from lns.dedup.concentrator import Copy, JoinKey, Sightings
 from lns.dedup.session import Session
 from lns.dedup.strategy import Reason, Status, Upstream
 from lns.downlink.downlink import Downlinks
-from lns.downlink.receive_window import Answer
 from lns.events import Outcome
 from lns.lorawan.crypto import derive_session_keys
 from lns.lorawan.frame import (
@@ -26,7 +25,7 @@ from lns.lorawan.frame import (
     mic_of,
 )
 from lns.lorawan.identifiers import DevAddr, Eui, dev_addr
-from lns.lorawan.region import Region
+from lns.lorawan.region import Answer, Region
 from lns.station.protocol import Reception
 from lns.uplink.registry import Activation, EndDevice, LoRaWanVersion, Registry
 

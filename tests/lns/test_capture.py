@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.virtual.lorawan.join_frames import join_request
 from lns.capture import Capture
 from lns.events import as_fields
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
-from lns.lorawan.frame import build_join_request, open_join_accept
+from lns.lorawan.frame import open_join_accept
 from tests.lns.served_network import ALPHA, APP_KEY, GAMMA, JOIN_EUI, KEYS, Network, serve, uplink
 
 
@@ -188,7 +189,7 @@ async def _every_kind_of_trouble(network: Network) -> None:
     await network.west.hears(uplink(11))
     for app_key in (bytes(16), APP_KEY):
         await network.west.hears(
-            build_join_request(app_key, join_eui=JOIN_EUI, dev_eui=GAMMA.dev_eui, dev_nonce=7)
+            join_request(app_key, join_eui=JOIN_EUI, dev_eui=GAMMA.dev_eui, dev_nonce=7)
         )
 
 

@@ -1,9 +1,9 @@
 """What an event says, and what it leaves out."""
 
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
-from lns.downlink.receive_window import Answer
 from lns.events import Acknowledged, Downlink, Evicted, Outcome, as_fields
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
+from lns.lorawan.region import Answer
 from lns.uplink.registry import Activation
 from tests.lns.served_network import ALPHA, WEST
 

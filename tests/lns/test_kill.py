@@ -19,13 +19,13 @@ import pytest
 
 from bench.chance import stream
 from bench.host.lns_process import LnsProcess, Valkey
+from bench.virtual.lorawan.join_frames import join_request
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     Data,
     JoinRequest,
     MType,
     build_data,
-    build_join_request,
     open_join_accept,
     parse,
 )
@@ -89,7 +89,7 @@ class Device:
     def next_frame(self) -> bytes:
         """What it sends now: a join request, or a confirmed uplink; the same until `go_on`."""
         if self.dev_addr is None:
-            return build_join_request(
+            return join_request(
                 self.app_key, join_eui=JOIN_EUI, dev_eui=self.dev_eui, dev_nonce=self.dev_nonce
             )
         return build_data(

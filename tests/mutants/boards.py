@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 
 MAC = "bench/virtual/mac.py"
 OBEDIENCE = "bench/virtual/mac.py"
-COMMANDS = "bench/virtual/lorawan/commands.py"
+COMMANDS = "bench/virtual/lorawan/air_interface.py"
 SETTINGS = "bench/virtual/mac.py"
 SESSION = "bench/virtual/lorawan/air_interface.py"
 STACK = "bench/virtual/stacks.py"

@@ -291,14 +291,14 @@ MUTANTS = (
     ),
     Mutant(
         "repeated answers are those of the newest frame",
-        "bench/inspection/kept.py",
+        "bench/inspection/store.py",
         "dict(heard.repeated), dict(kept.resubmissions)",
         "{n: k for n, k in heard.repeated.items() if n == newest}, dict(kept.resubmissions)",
         "scenarios/test_explored.py",
     ),
     Mutant(
         "a life that goes on has not come farther",
-        "bench/inspection/kept.py",
+        "bench/inspection/store.py",
         "goes_on = status == _AGAIN and f_cnt",
         "goes_on = status == _FIRST and f_cnt",
         "scenarios/test_explored.py",

@@ -10,7 +10,7 @@ from tests.mutants.mutant import Mutant
 SESSION = "bench/virtual/lorawan/air_interface.py"
 MAC = "bench/virtual/mac.py"
 TRAFFIC = "bench/virtual/rui3_traffic.py"
-COMMANDS = "bench/virtual/lorawan/commands.py"
+COMMANDS = "bench/virtual/lorawan/air_interface.py"
 
 ANSWERS = "scenarios/test_answers.py"
 MISSED_WINDOW = "scenarios/test_missed_confirm_window.py"

@@ -79,7 +79,7 @@ MUTANTS = (
     ),
     Mutant(
         "answer knows no offset",
-        "lns/downlink/receive_window.py",
+        "lns/lorawan/region.py",
         "region.rx1(dr, freq_hz, rx1_dr_offset)",
         "region.rx1(dr, freq_hz)",
         ANSWERS,

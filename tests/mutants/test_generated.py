@@ -17,7 +17,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.planting import plant
 from tests.mutants.written import all_written, written
 
-WINDOW = "lns/downlink/receive_window.py::first_window: rx1_us >= lead_us -> rx1_us > lead_us"
+WINDOW = "lns/lorawan/region.py::first_window: rx1_us >= lead_us -> rx1_us > lead_us"
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_what_is_called_equivalent_is_still_there(faults: list[Fault]) -> None:
 
 def test_a_fault_is_planted_in_functions_that_are_loaded() -> None:
     code = (
-        "from lns.downlink.receive_window import first_window as known\n"
+        "from lns.lorawan.region import first_window as known\n"
         "from tests.mutants.planting import plant\n"
         "from tests.mutants.test_generated import WINDOW, named\n"
         "before = known(0, 0, 1_000_000, lead_us=1_000_000).answer\n"
@@ -92,7 +92,7 @@ def test_one_process_plays_all_that_comes_past_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_constant_cannot_be_planted_in_what_is_loaded() -> None:
-    faults = faults_in(ROOT / "lns/downlink/receive_window.py")
+    faults = faults_in(ROOT / "lns/lorawan/region.py")
     assert not plant(next(fault for fault in faults if not fault.in_body))
 
 
@@ -134,7 +134,7 @@ def test_a_scenario_notices_a_fault_and_names_its_owner() -> None:
     command = [sys.executable, "-m", "tests.mutants.generated", "--no-tests"]
     command += ["--scenarios", "scenarios/test_missed_confirm_window.py", "--only"]
     wrong = (
-        "lns/downlink/receive_window.py::first_window: Answer.RX2 -> Answer.RX1",
+        "lns/lorawan/region.py::first_window: Answer.RX2 -> Answer.RX1",
         "Connection._want_clock: self.soon(self._ask_for_clock) -> pass",  # no station is told
         "Connections.clock: clock = self._clocks",  # the server ends
     )

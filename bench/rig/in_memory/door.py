@@ -32,13 +32,7 @@ from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.in_memory.shared_store import configuration_in
 from bench.sockets import LATENCY_US
-from bench.station.web_socket import (
-    StationTls,
-    WebSocketLink,
-    connect,
-    discover,
-    station_files,
-)
+from bench.station.web_socket import StationTls, WebSocketLink, connect, discover, station_files
 from bench.verdict.owner import Found
 from bench.virtual.visitor import HALF_AT_HOME, Answer, longest_uri
 from lns.clock import now_us

@@ -10,7 +10,7 @@ from sqlite3 import Connection, connect
 from typing import TypeVar
 
 from bench.clock import pause
-from bench.inspection.redis_use import LEASE_MS, Words
+from bench.inspection.store import LEASE_MS, Words
 from bench.rig.in_memory.outbox_file import ill_kept
 from lns.clock import StoreUnavailable
 from lns.delivery.detectors import PERFORMS

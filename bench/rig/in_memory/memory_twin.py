@@ -14,16 +14,13 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from bench.inspection.redis_use import DAY_MS, Key, Words, is_confirmation, pairs, run_by
+from bench.inspection.store import DAY_MS, Key, Words, is_confirmation, pairs, run_by
 from bench.rig.in_memory.inbox_twin import RedisInboxTwin, same
 from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2, Seen, State
 from lns.dedup.session import Counter, Lived, Session, Standing, begun_again, gone_on, standing
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
-from lns.store.inbox_store import (
-    POSITION,
-    at_once,
-)
+from lns.store.inbox_store import POSITION, at_once
 from lns.store.memory import MemoryClaims, MemoryStore
 from lns.store.redis import RedisStore, sessions_of
 from lns.store.redis_claims import RedisClaims, asked_by

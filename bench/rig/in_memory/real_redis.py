@@ -26,8 +26,7 @@ from bench.clock import VirtualTimeLoop
 from bench.host.lns_files import toml_text
 from bench.host.lns_process import valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
-from bench.inspection.kept import Kept
-from bench.inspection.redis_use import (
+from bench.inspection.store import (
     AT_ONCE_MAX,
     DATABASE,
     OPENING,
@@ -38,6 +37,7 @@ from bench.inspection.redis_use import (
     Conversation,
     Held,
     Insistence,
+    Kept,
     Key,
     Words,
     counters_left,

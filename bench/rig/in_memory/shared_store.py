@@ -13,7 +13,7 @@ from sqlite3 import Connection
 from weakref import finalize
 
 from bench.host.lns_files import toml_text
-from bench.inspection.kept import Kept
+from bench.inspection.store import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.outbox_file import ill_kept, new_folder, seize
 from bench.rig.in_memory.real_redis import RealRedis, there_is_one, told_without_folder

@@ -19,7 +19,7 @@ from bench.rig.stations import DATA_RATE, TappedStation, first_channel, last_hea
 from bench.station.switchboard import Party
 from bench.transmission import Transmission
 from bench.verdict.case import StimulusMissed
-from bench.virtual.lorawan.air_interface import time_on_air_us
+from bench.virtual.lorawan.channel_plan import time_on_air_us
 from lns.clock import now_us
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import frame_airtime_us

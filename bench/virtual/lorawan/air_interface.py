@@ -1,9 +1,10 @@
-"""What is on the air of LoRaWAN 1.0.x: which octets, on which channels, for how long?
+"""What is on the air of LoRaWAN 1.0.x: which octets, in frames and in their MAC commands?
 
-Octets by LoRaWAN 1.0.3, 4: what is no frame is None, never an error. Channels, data rates and
-windows as Regional Parameters RP002-1.0.3 have them; the regions are in `channel_plan`.
+LoRaWAN 1.0.3, 4, and 1.0.4, 5. What is no frame is None, never an error; a device reads up to the
+first command that it does not know.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
@@ -14,163 +15,137 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from cryptography.hazmat.primitives.cmac import CMAC
 
-from bench.virtual.lorawan.commands import Cid, Command, from_network
+from bench.virtual.lorawan.channel_plan import UpChannel
 
-# LoRa by the SX1272/73 data sheet, 4.1.1.7; FSK by its octets.
-_LONG_SYMBOL_US = 16_000
-_HEADER_SYMBOLS = 8
-_FSK_FRAME = 5 + 3 + 1 + 2  # preamble, sync word, length, CRC
-RX2_AFTER_RX1_S = 1
-OVERHEAD = 8  # FHDR without FOpts, and FPort
-SUB_BAND_2 = (*range(8, 16), 65)
-"""The numbers of the channels in US915 that the devices of this bench are set to."""
+CHANNELS_OF_A_BANK = 16
+_FIRST_WIDE = 64
+
+
+class Cid(IntEnum):
+    """What a command is; the same number for the request and for its answer."""
+
+    LINK_CHECK = 0x02
+    LINK_ADR = 0x03
+    DUTY_CYCLE = 0x04
+    RX_PARAM_SETUP = 0x05
+    DEV_STATUS = 0x06
+    NEW_CHANNEL = 0x07
+    RX_TIMING_SETUP = 0x08
+    TX_PARAM_SETUP = 0x09
+    DL_CHANNEL = 0x0A
+    DEVICE_TIME = 0x0D
+
+
+_DOWN, _UP = 0, 1
+_OCTETS = {
+    Cid.LINK_CHECK: (2, 0),
+    Cid.LINK_ADR: (4, 1),
+    Cid.DUTY_CYCLE: (1, 0),
+    Cid.RX_PARAM_SETUP: (4, 1),
+    Cid.DEV_STATUS: (0, 2),
+    Cid.NEW_CHANNEL: (5, 1),
+    Cid.RX_TIMING_SETUP: (1, 0),
+    Cid.TX_PARAM_SETUP: (1, 0),
+    Cid.DL_CHANNEL: (4, 1),
+    Cid.DEVICE_TIME: (5, 0),
+}
+"""What follows the identifier, down and up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lora:
-    sf: int
-    bw_hz: int
+class Command:
+    """One command: what it is, and the octets after that."""
 
-
-@dataclass(frozen=True, slots=True)
-class Fsk:
-    """The FSK of LoRaWAN."""
-
-    bit_rate_bps: int = 50_000
-
-
-Modulated = Lora | Fsk
-
-
-@dataclass(frozen=True, slots=True)
-class UpChannel:
-    """A channel of a device, and the data rates it may send with there."""
-
-    freq_hz: int
-    drs: range
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """Frequencies from and to (Hz) that share one duty cycle, in thousandths."""
-
-    ranges_hz: tuple[tuple[int, int], ...]
-    per_mille: int
-
-    def __contains__(self, freq_hz: int) -> bool:
-        return any(low <= freq_hz <= high for low, high in self.ranges_hz)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelPlan:
-    """One region; lists by DR have None, or 0, where a DR is not defined.
-
-    `payload_max`: octets of an application in a frame without FOpts, no repeater. `offsets`: how
-    many RX1DROffset there are. `downlinks_hz`: empty where RX1 is on the channel of the uplink.
-    `tx_params`: what TxParamSetupReq says; None where no device obeys or answers it.
-    `repeater_max`: `payload_max` with room for a repeater's own header. `rui3_band` and `e5_plan`
-    are what boards call it; `station_names` what stations do, which send with `station_dbm`. The
-    stations of this bench hear 125 kHz on `heard_hz`, one data rate only on `heard_single`, and FSK
-    on `heard_fsk_hz`.
-    """
-
-    name: str
-    data_rates: tuple[Modulated | None, ...]
-    up_drs: range
-    default_channels: tuple[UpChannel, ...]
-    downlinks_hz: tuple[int, ...]
-    offsets: int
-    rx2_dr: int
-    rx2_freq_hz: int
-    payload_max: tuple[int, ...]
-    repeater_max: tuple[int, ...]
-    limits_hz: tuple[int, int]
-    bands: tuple[Band, ...]
-    eirp_max_dbm: int
-    power_index_max: int
-    channels_max: int
-    rui3_band: int
-    e5_plan: str
-    station_names: tuple[str, ...]
-    station_dbm: int
-    heard_hz: tuple[int, ...]
-    heard_single: tuple[int, Lora]
-    heard_fsk_hz: int | None = None
-    tx_params: int | None = None
+    cid: Cid
+    told: bytes = b""
 
     @property
-    def own_channels(self) -> tuple[UpChannel, ...]:
-        """Those that a device of this bench begins with: one sub-band where there are 72."""
-        if not self.downlinks_hz:
-            return self.default_channels
-        return tuple(self.default_channels[number] for number in SUB_BAND_2)
-
-    @property
-    def own_mask(self) -> int:
-        """The ChMask that leaves a device of this bench on its first sixteen channels."""
-        numbers = SUB_BAND_2 if self.downlinks_hz else range(len(self.default_channels))
-        return sum(1 << number for number in numbers if number < 16)
-
-    def rx1_dr(self, up_dr: int, offset: int) -> int:
-        if self.offsets == 8 and offset > 5:  # AS923: these two make RX1 faster
-            return min(7, up_dr + offset - 5)
-        if not self.downlinks_hz:
-            return up_dr - offset if up_dr > offset else 0
-        # 10 with SF10/125, one more for each faster DR; never beyond 13, never below 8.
-        return min(13, max(8, 10 + up_dr - offset))
-
-    def rx1_freq_hz(self, up_freq_hz: int) -> int:
-        if not self.downlinks_hz:
-            return up_freq_hz
-        channels = [channel.freq_hz for channel in self.default_channels]
-        return self.downlinks_hz[channels.index(up_freq_hz) % len(self.downlinks_hz)]
-
-    def up_dr(self, modulated: Modulated) -> int | None:
-        for dr in self.up_drs:
-            if self.data_rates[dr] == modulated:
-                return dr
-        return None
-
-    def power_dbm(self, index: int) -> int:
-        """EIRP of a TXPower: the most, and 2 dB less with each step."""
-        return self.eirp_max_dbm - 2 * index
-
-    def band(self, freq_hz: int) -> Band | None:
-        """The duty cycle that holds for a frequency; None for none."""
-        for band in self.bands:
-            if freq_hz in band:
-                return band
-        return None
+    def octets(self) -> bytes:
+        return bytes([self.cid]) + self.told
 
 
-def time_on_air_us(
-    modulated: Modulated,
-    octets: int,
-    *,
-    crc: bool,
-    coding_rate: int = 1,
-    preamble: int = 8,
-    optimised: bool | None = None,
-) -> int:
-    """Microseconds, rounded to the nearest, of a PHYPayload of so many octets.
+@dataclass(frozen=True, slots=True)
+class LinkAdr:
+    """What a LinkADRReq wants; 15 keeps a data rate or a power."""
 
-    `crc`: uplinks have one, LoRa downlinks none. `coding_rate` 1 to 4 is 4/5 to 4/8. `optimised`:
-    low data rate optimisation; None where LoRaWAN has it, with symbols longer than 16 ms.
+    dr: int
+    power: int
+    mask: int
+    mask_control: int
+    nb_trans: int
+
+
+def from_network(octets: bytes) -> tuple[Command, ...]:
+    """The commands of a downlink, to the first that is unknown or not whole."""
+    return tuple(_each(octets, _DOWN))
+
+
+def from_device(octets: bytes) -> tuple[Command, ...]:
+    """The commands of an uplink, to the first that is unknown or not whole."""
+    return tuple(_each(octets, _UP))
+
+
+def link_adr(command: Command) -> LinkAdr:
+    """The fields of a LinkADRReq: DataRate_TXPower, ChMask, Redundancy."""
+    first, low, high, redundancy = command.told
+    return LinkAdr(
+        dr=first >> 4,
+        power=first % 16,
+        mask=low + 256 * high,
+        mask_control=redundancy >> 4 & 0b111,
+        nb_trans=redundancy % 16,
+    )
+
+
+def hertz(octets: bytes) -> int:
+    """A frequency: three octets, in steps of 100 Hz."""
+    return 100 * int.from_bytes(octets, "little")
+
+
+def link_adr_ans(*, power: bool, dr: bool, mask: bool) -> Command:
+    """LinkADRAns: 07 if all is granted."""
+    return Command(Cid.LINK_ADR, bytes([4 * power + 2 * dr + mask]))
+
+
+def dev_status_ans(battery: int, margin_db: int) -> Command:
+    """DevStatusAns: battery, and the margin in six bits of two's complement."""
+    margin_db = max(-32, min(31, margin_db))
+    return Command(Cid.DEV_STATUS, bytes([battery, margin_db % 64]))
+
+
+def _each(octets: bytes, way: int) -> Iterator[Command]:
+    while octets and octets[0] in _OCTETS:
+        cid = Cid(octets[0])
+        end = 1 + _OCTETS[cid][way]
+        if len(octets) < end:
+            return
+        yield Command(cid, octets[1:end])
+        octets = octets[end:]
+
+
+def masked_by(
+    wanted: LinkAdr, before: frozenset[int], known: frozenset[int], *, has_sub_bands: bool
+) -> frozenset[int] | None:
+    """The channels after a ChMask; None where it names one that is not there, or is RFU.
+
+    `known`: the channels that are there. ChMaskCntl 6 is all channels in EU868. In US915, which
+    has sub-bands: 5 is sub-bands, 6 and 7 all or none of the narrow channels beside the wide ones
+    of the mask.
     """
-    if not isinstance(modulated, Lora):
-        return round(8_000_000 * (_FSK_FRAME + octets) / modulated.bit_rate_bps)
-    chips = 2**modulated.sf
-    if optimised is None:
-        optimised = chips * 1_000_000 / modulated.bw_hz > _LONG_SYMBOL_US
-    bits_left = 8 * octets - 4 * modulated.sf + 28
-    bits_left += 16 if crc else 0
-    bits_of_a_code_word = 4 * (modulated.sf - (2 if optimised else 0))
-    code_words = 0
-    while code_words * bits_of_a_code_word < bits_left:
-        code_words += 1
-    payload = _HEADER_SYMBOLS + code_words * (4 + coding_rate)
-    # 4.25 symbols of sync word and start; a symbol lasts 2**SF / BW.
-    return int((preamble + 4.25 + payload) * chips * 1_000_000 / modulated.bw_hz + 0.5)
+    control = wanted.mask_control
+    bits = [bit for bit in range(CHANNELS_OF_A_BANK) if wanted.mask >> bit & 1]
+    if has_sub_bands and control in (5, 6, 7):
+        wide = [_FIRST_WIDE + bit for bit in bits if bit < 8]
+        in_sub_bands = [8 * bit + number for bit in bits if bit < 8 for number in range(8)]
+        narrow = {5: in_sub_bands, 6: range(_FIRST_WIDE), 7: ()}[control]
+        return frozenset((*narrow, *wide))
+    if not has_sub_bands and control == 6:
+        return known
+    if control > (4 if has_sub_bands else 0):
+        return None
+    bank = range(control * CHANNELS_OF_A_BANK, (control + 1) * CHANNELS_OF_A_BANK)
+    named = frozenset(bank[bit] for bit in bits)
+    return before - frozenset(bank) | named if named <= known else None
 
 
 UP, DOWN = 0, 1

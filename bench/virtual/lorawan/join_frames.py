@@ -11,11 +11,11 @@ from bench.virtual.lorawan.air_interface import (
     Keys,
     Kind,
     Session,
-    UpChannel,
     aes,
     cmac,
     kind_of,
 )
+from bench.virtual.lorawan.channel_plan import UpChannel
 
 
 def join_mic(app_key: bytes, message: bytes) -> bytes:

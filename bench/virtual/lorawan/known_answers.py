@@ -7,16 +7,8 @@ a fault of the server. The first frame and the join-accept are examples that oth
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from bench.virtual.lorawan.air_interface import (
-    Keys,
-    Kind,
-    Lora,
-    counter_of,
-    data_frame,
-    read_data,
-    time_on_air_us,
-)
-from bench.virtual.lorawan.channel_plan import EU868, US915
+from bench.virtual.lorawan.air_interface import Keys, Kind, counter_of, data_frame, read_data
+from bench.virtual.lorawan.channel_plan import EU868, US915, Lora, time_on_air_us
 from bench.virtual.lorawan.join_frames import join_request, read_join_accept, session_keys
 
 _KEYS = Keys(

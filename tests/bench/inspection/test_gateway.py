@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from bench.inspection.gateway import Gateways
-from bench.inspection.orders import Orders
-from bench.inspection.station_time import StationTime
+from bench.inspection.station import Orders, StationTime
 from bench.verdict.owner import Owner, Scrutiny
 from bench.verdict.wire import Uplink, reception_in
 from bench.virtual.lorawan.air_interface import read_data

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.inspection.station_time import StationTime
+from bench.inspection.station import StationTime
 from bench.verdict.owner import Found, Scrutiny
 from tests.bench.inspection.test_gateway import HEARD, SECOND_US, SESSION
 

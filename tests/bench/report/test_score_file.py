@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.night.record import manifest_of
+from bench.capture.run_folder import manifest_of
 from bench.report import ReportError, write
 from bench.report.score_file import (
     Verdict,

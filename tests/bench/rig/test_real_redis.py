@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from bench import clock
-from bench.inspection.redis_use import OTHERS, read
+from bench.inspection.store import OTHERS, read
 from bench.rig.in_memory.real_redis import RealRedis, exchange
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2

@@ -28,6 +28,7 @@ PASSED = (
     "virtual/air",
     "virtual/device",
     "virtual/lorawan/air_interface",
+    "virtual/lorawan/channel_plan",
     "virtual/mac",
     "virtual/rui3_traffic",
     "virtual/transmitter",

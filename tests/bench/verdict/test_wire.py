@@ -14,6 +14,7 @@ from bench.verdict.wire import (
     unreadable_type,
     uplink_of,
 )
+from lns.lorawan.frame import Data, JoinRequest, parse
 from lns.station.messages import Jreq, Updf, parse_up
 
 INFO = {"rctx": 0, "xtime": 5, "gpstime": 0, "rssi": -50, "snr": 9.25, "rxtime": 1.0}
@@ -39,7 +40,9 @@ def seen_by_server(text: str) -> object:
         return None
     info = message.upinfo
     facts = message.dr, message.freq_hz, info.rctx, info.rssi_dbm, info.snr_db
-    return message.frame_id, info.xtime, message.phy(), *facts
+    frame = parse(message.phy())
+    assert isinstance(frame, Data | JoinRequest)
+    return frame.frame_id, info.xtime, message.phy(), *facts
 
 
 def seen_here(text: str) -> object:

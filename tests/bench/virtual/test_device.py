@@ -10,8 +10,7 @@ from bench.clock import run
 from bench.device.interfaces import Abp, CommandRefused, Otaa, Sent
 from bench.virtual.air import Heard, Links, Medium
 from bench.virtual.device import Asked, Settings, VirtualDevice
-from bench.virtual.lorawan.air_interface import Keys, Session
-from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.lorawan.air_interface import Cid, Command, Keys, Session
 from bench.virtual.stacks import BASICS_MODEM, LORAMAC_44, LORAMAC_NODE, Stack
 from lns.clock import now_us
 from lns.lorawan.crypto import SessionKeys, derive_session_keys

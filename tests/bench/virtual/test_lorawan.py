@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from bench.virtual.lorawan import air_interface, commands, join_frames
-from bench.virtual.lorawan.air_interface import DOWN, UP, Keys, Kind, Lora, time_on_air_us
-from bench.virtual.lorawan.channel_plan import PLANS, channel_plan
-from bench.virtual.lorawan.commands import Cid, Command
+from bench.virtual.lorawan import air_interface, join_frames
+from bench.virtual.lorawan.air_interface import DOWN, UP, Cid, Command, Keys, Kind
+from bench.virtual.lorawan.channel_plan import PLANS, Fsk, Lora, channel_plan, time_on_air_us
 from bench.virtual.lorawan.join_frames import JoinAccept
 from lns.lorawan.region import REGIONS, DataRate, airtime_us, fsk_airtime_us, region
 from tests.lns.lorawan.vectors import each, vectors
@@ -183,7 +182,7 @@ def test_airtimes_are_the_same_from_both_ends(sf: int, bw_hz: int) -> None:
 
 
 def test_the_airtime_of_fsk() -> None:
-    assert time_on_air_us(air_interface.Fsk(), 12, crc=True) == fsk_airtime_us(12) == 3_680
+    assert time_on_air_us(Fsk(), 12, crc=True) == fsk_airtime_us(12) == 3_680
 
 
 def test_devices_in_us915_begin_with_sub_band_2() -> None:
@@ -222,13 +221,13 @@ def test_a_downlink_counter_is_the_next_above_the_last(
 
 
 def test_commands_are_read_up_to_the_first_unknown_one() -> None:
-    assert commands.from_network(bytes.fromhex("02140103500700010D00000000008000")) == (
+    assert air_interface.from_network(bytes.fromhex("02140103500700010D00000000008000")) == (
         Command(Cid.LINK_CHECK, b"\x14\x01"),
         Command(Cid.LINK_ADR, b"\x50\x07\x00\x01"),
         Command(Cid.DEVICE_TIME, bytes(5)),
     )
-    assert commands.from_network(b"\x06\x03\x50\x07\x00") == (Command(Cid.DEV_STATUS),)
-    assert commands.from_device(b"\x03\x07\x06\xff\x3f\x0d\x02") == (
+    assert air_interface.from_network(b"\x06\x03\x50\x07\x00") == (Command(Cid.DEV_STATUS),)
+    assert air_interface.from_device(b"\x03\x07\x06\xff\x3f\x0d\x02") == (
         Command(Cid.LINK_ADR, b"\x07"),
         Command(Cid.DEV_STATUS, b"\xff\x3f"),
         Command(Cid.DEVICE_TIME),
@@ -238,11 +237,11 @@ def test_commands_are_read_up_to_the_first_unknown_one() -> None:
 
 def test_the_fields_of_commands() -> None:
     adr = Command(Cid.LINK_ADR, b"\x5f\x07\x80\x63")
-    assert commands.link_adr(adr) == commands.LinkAdr(5, 15, 0x8007, 6, 3)
-    assert commands.link_adr_ans(power=True, dr=False, mask=True).octets == b"\x03\x05"
-    assert commands.dev_status_ans(255, -5).octets == b"\x06\xff\x3b"
-    assert commands.dev_status_ans(0, 40).octets == b"\x06\x00\x1f"
-    assert commands.hertz(bytes.fromhex("184F84")) == 867_100_000
+    assert air_interface.link_adr(adr) == air_interface.LinkAdr(5, 15, 0x8007, 6, 3)
+    assert air_interface.link_adr_ans(power=True, dr=False, mask=True).octets == b"\x03\x05"
+    assert air_interface.dev_status_ans(255, -5).octets == b"\x06\xff\x3b"
+    assert air_interface.dev_status_ans(0, 40).octets == b"\x06\x00\x1f"
+    assert air_interface.hertz(bytes.fromhex("184F84")) == 867_100_000
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
 from bench.virtual.air import Links, sensitivity_dbm, snr_db
-from bench.virtual.lorawan.air_interface import Fsk, Lora
+from bench.virtual.lorawan.channel_plan import Fsk, Lora
 from lns.lorawan.identifiers import Eui
 
 DEVICE, STATION = Eui("70B3D57ED0000001"), Eui("B827EBFFFE123456")

@@ -8,7 +8,6 @@ from lns.lorawan.identifiers import (
     eui,
     eui_dashed,
     eui_id6,
-    mic_from_signed,
 )
 
 
@@ -119,21 +118,3 @@ def test_a_dev_addr_is_read_from_text_and_from_both_kinds_of_integer(
 def test_what_is_no_dev_addr_is_refused(value: str | int) -> None:
     with pytest.raises(ValueError, match="not a DevAddr"):
         dev_addr(value)
-
-
-@pytest.mark.parametrize(
-    ("signed", "mic"),
-    [(234819883, "2B11FF0D"), (-1549622880, "A0A1A2A3"), (1528855177, "897A205B"), (0, "00000000")],
-)
-def test_the_json_integer_of_a_mic_is_its_bytes_in_little_endian(signed: int, mic: str) -> None:
-    assert mic_from_signed(signed) == mic
-
-
-def test_a_mic_may_come_unsigned() -> None:
-    assert mic_from_signed((1 << 32) - 1549622880) == "A0A1A2A3"
-
-
-@pytest.mark.parametrize("value", [1 << 32, -(1 << 31) - 1])
-def test_an_integer_beyond_32_bits_is_no_mic(value: int) -> None:
-    with pytest.raises(ValueError, match="not a MIC"):
-        mic_from_signed(value)

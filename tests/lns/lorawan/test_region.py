@@ -197,12 +197,6 @@ def test_largest_payloads_without_a_repeater() -> None:
     )
 
 
-def test_largest_mac_payloads() -> None:
-    assert [EU868.max_mac_payload(dr) for dr in range(5)] == [59, 59, 59, 123, 230]
-    assert EU868.max_mac_payload(7, repeater=False) == 250
-    assert [US915.max_mac_payload(dr) for dr in range(5)] == [19, 61, 133, 250, 250]
-
-
 @pytest.mark.parametrize("dr", [-1, 5, 7, 14])
 def test_an_undefined_data_rate_carries_nothing(dr: int) -> None:
     with pytest.raises(ValueError, match=f"DR{dr} is not defined"):
@@ -254,8 +248,7 @@ def test_us915_has_no_duty_cycle_but_a_dwell_time() -> None:
 def test_the_largest_us915_uplink_fits_its_dwell_time(dr: int) -> None:
     data_rate = US915.data_rates[dr]
     assert data_rate is not None
-    # MHDR and MIC are the five bytes around the MACPayload.
-    phy_bytes = US915.max_mac_payload(dr) + 5
+    phy_bytes = US915.max_payload(dr) + 13  # MHDR, FHDR, FPort and MIC
     assert US915.uplink_dwell_us is not None
     assert frame_airtime_us(data_rate, phy_bytes, crc=True) <= US915.uplink_dwell_us
 

@@ -22,9 +22,9 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from bench.certificates import CLIENT, Authority, write_server_files, write_station_files
 from bench.chance import stream
+from bench.virtual.lorawan.join_frames import join_request
 from lns.clock import now_us
 from lns.lorawan.crypto import SessionKeys
-from lns.lorawan.frame import build_join_request
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.station.messages import UpInfo
 from lns.station.protocol import LinkClosed
@@ -296,7 +296,7 @@ async def joins_that_nobody_heard(scene: Scene) -> None:
     station = await scene.station()
 
     def join(number: int) -> str:
-        phy = build_join_request(APP_KEY, join_eui=JOIN_EUI, dev_eui=GAMMA, dev_nonce=number // 2)
+        phy = join_request(APP_KEY, join_eui=JOIN_EUI, dev_eui=GAMMA, dev_nonce=number // 2)
         return text_of(station, phy)
 
     await send(station, join, 1000)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from bench.virtual.lorawan.join_frames import join_request
 from lns.downlink.downlink_queue import ApplicationDownlink
-from lns.lorawan.frame import JoinAccept, build_join_request, parse
+from lns.lorawan.frame import JoinAccept, parse
 from lns.lorawan.identifiers import Eui
 from lns.uplink.registry import DeviceClass
 from tests.lns.served_network import ALPHA, APP_KEY, EAST, GAMMA, JOIN_EUI, WEST, uplink
@@ -94,7 +95,7 @@ def test_numbers_are_integers_but_for_the_time() -> None:
 def test_a_join_is_answered_after_five_seconds_with_both_windows() -> None:
     async def scenario(served: Listening) -> None:
         station = await ready(served)
-        request = build_join_request(APP_KEY, join_eui=JOIN_EUI, dev_eui=GAMMA.dev_eui, dev_nonce=7)
+        request = join_request(APP_KEY, join_eui=JOIN_EUI, dev_eui=GAMMA.dev_eui, dev_nonce=7)
         station.hear(request)
         dnmsg = await station.next_dnmsg()
         assert isinstance(parse(dnmsg.pdu), JoinAccept)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lns.lorawan.frame import Data, JoinRequest, parse
 from lns.lorawan.identifiers import Eui
 from lns.station.messages import (
     Dnmsg,
@@ -159,8 +160,11 @@ def test_frame_ids() -> None:
     updf, jreq = parse_up(UPDF), parse_up(JREQ)
     assert isinstance(updf, Updf)
     assert isinstance(jreq, Jreq)
-    assert updf.frame_id == "49BE7DF1:2:2B11FF0D"
-    assert jreq.frame_id == "AA13693363343639:3331383274356905:35076"
+    data, request = parse(updf.phy()), parse(jreq.phy())
+    assert isinstance(data, Data)
+    assert isinstance(request, JoinRequest)
+    assert data.frame_id == "49BE7DF1:2:2B11FF0D"
+    assert request.frame_id == "AA13693363343639:3331383274356905:35076"
 
 
 @pytest.mark.parametrize("word", [-2147483648, -1, 0, 4294967295])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bench.chance import stream
 from lns.dedup.strategy import Reason, Status, Strategy, Upstream
-from lns.downlink.receive_window import Answer
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.region import Answer
 from lns.uplink.registry import EndDevice
 from tests.lns.served_network import ALPHA, Network, serve, uplink, wait
 from tests.sizes import size

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from bench.chance import stream
+from bench.virtual.lorawan.join_frames import join_request
 from lns.dedup.session import Session
 from lns.lorawan.crypto import SessionKeys, derive_session_keys
 from lns.lorawan.frame import (
     DlSettings,
     JoinAcceptFields,
     MalformedFrame,
-    build_join_request,
     open_join_accept,
 )
 from lns.lorawan.identifiers import DevAddr, Eui
@@ -43,7 +43,7 @@ JREQ = (
 def request(
     dev_nonce: int, *, app_key: bytes = APP_KEY, join_eui: Eui = JOIN_EUI, dev_eui: str = ""
 ) -> bytes:
-    return build_join_request(
+    return join_request(
         app_key, join_eui=join_eui, dev_eui=Eui(dev_eui) or GAMMA.dev_eui, dev_nonce=dev_nonce
     )
 

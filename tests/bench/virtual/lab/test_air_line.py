@@ -6,7 +6,7 @@ from pathlib import Path
 from bench import clock
 from bench.virtual.air import Caught, Heard, Modulation
 from bench.virtual.lab.air_process import DistantMedium
-from bench.virtual.lorawan.air_interface import Lora
+from bench.virtual.lorawan.channel_plan import Lora
 from lns.lorawan.identifiers import Eui
 from lns.lorawan.region import EU868
 from tests.bench.virtual.wiring import Desk, Memory

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bench.inspection.router_config import ServerTime
+from bench.inspection.station import ServerTime
 from bench.verdict.owner import Scrutiny
 
 BEGAN = datetime(2026, 11, 20, 2, 0, 0, tzinfo=UTC)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.inspection.redis_use import (
+from bench.inspection.store import (
     AGAIN_US,
     DATABASE,
     OTHERS,

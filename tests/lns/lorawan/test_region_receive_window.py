@@ -2,8 +2,7 @@
 
 import pytest
 
-from lns.downlink.receive_window import Answer, Offer, Window, first_window, offer
-from lns.lorawan.region import EU868
+from lns.lorawan.region import EU868, Answer, Offer, Window, first_window, offer
 
 HEARD_US = 10_000_000
 

@@ -5,7 +5,7 @@ import pytest
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import KnownDevice, Session
-from bench.inspection.kept import Kept, KeptSession, StoreInspection
+from bench.inspection.store import Kept, KeptSession, StoreInspection
 from bench.virtual.lorawan.air_interface import Keys
 
 ALPHA, ADDR = "70B3D57ED0000004", "26000004"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.inspection.router_config import router_config
+from bench.inspection.station import router_config
 from bench.verdict.owner import Scrutiny
 from bench.virtual.lorawan.channel_plan import PLANS
 from lns.lorawan.region import REGIONS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.inspection.orders import Orders, windows_of
+from bench.inspection.station import Orders, windows_of
 from bench.virtual.lorawan.channel_plan import EU868
 
 RX1_US, RX2_US, END_US = 1_000_000, 2_000_000, 3_000_000
