@@ -447,6 +447,20 @@ async def test_class_c_is_sent_again_what_an_answer_did_not_bring(rig, confirmed
     rig.expect_downlink(always, b"on", port=8, window="C")
 
 
+async def test_class_c_with_a_late_rx1_is_sent_again_what_an_answer_did_not_bring(rig):
+    """RxDelay is fifteen seconds: until then the answer is under way, and nobody asks again."""
+    always = rig.provision("slow", activation="otaa", device_class="C", rx_delay_s=15)
+    rig.only("west")
+    joining = await always.join()
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    uplink = await always.send()
+    await rig.wait(seconds(30))
+    rig.expect(joining, FIRST, first="west")
+    rig.expect(uplink, WITH_DOWNLINK, first="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")
+
+
 async def test_class_c_is_not_sent_again_what_an_answer_brought_in_rx2(rig):
     """Its station reports it a moment after the window has opened: nothing is missing before."""
     always = rig.provision("listening", f_cnt=10, device_class="C")

@@ -537,6 +537,37 @@ async def test_a_first_message_after_a_restart_counts_as_a_repeated_one(rig):
 
 
 @pytest.mark.fault("store", "away")
+async def test_what_was_heard_without_the_store_was_heard(rig):
+    """West has been told that others are farther; what it forwards alone it does not do twice."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before, newest = [await hear(rig, device, "east", f_cnt=f_cnt) for f_cnt in (10, 12)]
+    await tell(rig, before, "west")
+    await rig.wait(seconds(1))
+    rig.cut_store("lns-a")
+    alone = await hear(rig, device, "west", f_cnt=11, after=seconds(61))
+    await tell(rig, alone, "west")
+    rig.expect(before, OWNED + LOST, owned="east", lost="west")
+    rig.expect(newest, OWNED, owned="east")
+    rig.expect(alone, UNVERIFIED + EXPIRED, unverified="west", again="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_what_is_given_back_after_an_outage_is_new(rig):
+    """East has not been told whose the frame before was; this one it was refused."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    await rig.start()
+    rig.cut_store("lns-b")
+    before = await hear(rig, device, "east")
+    await rig.restore_store("lns-b")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await hear(rig, device, "west", "east", confirmed=True, after=seconds(12))
+    await tell(rig, frame, "east")
+    rig.expect(before, UNVERIFIED, unverified="east")
+    rig.expect(frame, LOST_UPSTREAM + LOST + TAKEN_OVER, back="west", lost="east", taken="east")
+
+
 async def test_what_nobody_could_claim_makes_no_other_first_message_new(rig):
     """Its counter is the same, and nothing else: the other one was delivered before a restart."""
     rig.put_on("lns-b", "east")

@@ -188,6 +188,25 @@ async def test_what_was_looked_at_twice_has_three_answers_more(rig):
     )
 
 
+async def test_what_was_too_far_has_one_name_at_every_server(rig):
+    """West has refused it; north takes it, under its MIC; west knows whose copy it hears then."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    far = await hear(rig, device, "west", f_cnt=20_000)
+    nearer = await hear(rig, device, "north", f_cnt=10_000)
+    await tell(rig, far, "north")
+    await rig.wait(seconds(1))
+    await tell(rig, nearer, "west")
+    await rig.wait(seconds(1))
+    await tell(rig, far, "east")
+    rig.expect(nearer, OWNED + LOST, owned="north", lost="west")
+    rig.expect(far, FAR + OWNED + COPY, far="west", owned="north", copy="east")
+    name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-20000"
+    mic = far.phy[-4:].hex().upper()
+    for station in ("north", "east"):
+        rig.expect_upstream(far, through=station, removeDuplicatesKey=f"{name}.{mic}")
+
+
 async def test_what_was_too_far_a_moment_ago_has_a_name_of_its_own(rig):
     """Nobody knows by then what else may have had its counter: it is told with its MIC."""
     rig.put_on("lns-b", "north")
