@@ -403,6 +403,29 @@ async def test_a_status_is_due_when_its_time_is_over(rig, late_us):
     rig.expect(frame, FIRST if late_us else ASKED, **{"first" if late_us else "asked": "west"})
 
 
+async def test_a_status_that_the_application_wanted_is_one_as_well(rig):
+    """`dev_status_s` counts from the last one, whoever has asked for it."""
+    delta = rig.provision("delta", dev_status_s=3_600)
+    for wanted, wait_min in ((False, 30), (True, 40)):
+        if wanted:
+            await rig.queue_status(delta)
+        asked = await heard(rig, delta)
+        told = await heard(rig, delta, f_opts=b"\x06\xff\x01")
+        await rig.wait(minutes(wait_min))
+        rig.expect(asked, ASKED, asked="west")
+        rig.expect(told, FIRST, first="west")
+    rig.expect(await heard(rig, delta), FIRST, first="west")
+    rig.expect_status(delta, times=2)
+
+
+@pytest.mark.parametrize("dr", [0, 6, 7])
+async def test_what_sets_the_repetitions_leaves_the_data_rate_as_it_is(rig, dr):
+    """A wide channel and FSK as well: LinkADRReq has no word for that but to say it again."""
+    delta = rig.provision("delta", nb_trans=3)
+    frame = await heard(rig, delta, adr=True, dr=dr)
+    rig.expect(frame, ASKED, asked="west")
+
+
 async def test_a_device_that_is_left_alone_is_asked_again_when_it_is_due(rig):
     """Three times in vain; `dev_status_s` later it may have learnt to answer."""
     delta = rig.provision("delta", dev_status_s=3_600)

@@ -234,6 +234,23 @@ async def test_two_frames_of_the_counter_that_a_server_began_with_are_two(rig, s
     rig.expect_upstream(one, through="west", removeDuplicatesKey=key)
 
 
+@pytest.mark.fault("store", "cut")
+async def test_who_was_told_which_bytes_had_a_counter_knows_their_name(rig):
+    """East began with that counter too, and has heard other bytes: these are a copy, by its key."""
+    rig.put_on("lns-b", "east", "south")
+    device = rig.provision("veteran", f_cnt=10, relaxed_f_cnt=False)
+    one = await hear(rig, device, "west", f_cnt=9, payload=b"one", confirmed=True)
+    two = await hear(rig, device, "south", f_cnt=9, payload=b"two", confirmed=True)
+    rig.cut_store("lns-b")
+    await tell(rig, one, "east")
+    await rig.wait(seconds(3))
+    rig.expect(one, EXPIRED + UNVERIFIED, again="west", unverified="east")
+    rig.expect(two, LOST, lost="south")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-9"
+    for station in ("west", "east"):
+        rig.expect_upstream(one, through=station, removeDuplicatesKey=key)
+
+
 @pytest.mark.parametrize("servers", [1, 2])
 async def test_other_bytes_with_the_newest_counter_have_a_name_of_their_own(rig, servers):
     """A relaxed device has begun again unheard: its third frame is none of those before."""
@@ -436,6 +453,22 @@ async def test_what_was_given_back_is_new_for_another_server_after_a_minute_too(
 
 
 @pytest.mark.requires("slow application")
+async def test_what_was_given_back_twice_is_new_once_more(rig):
+    """East takes it over when nobody remembers it, and cannot deliver it either: so it is new."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10)
+    await rig.start()
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await hear(rig, device, "west", "east", after=seconds(75))
+    rig.refuse_upstream(lns="lns-b")
+    for _ in range(2):
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(3))
+    words = LOST_UPSTREAM + LOST + LOST_UPSTREAM + OWNED
+    rig.expect(frame, words, back=("west", "east"), lost="east", owned="east")
+
+
+@pytest.mark.requires("slow application")
 async def test_a_copy_that_waited_is_judged_as_if_nothing_came_meanwhile(rig, strategy):
     """Its first one is on its way to the application still, and a newer frame is through."""
     device = rig.provision("slow", f_cnt=10, strategy=strategy)
@@ -537,6 +570,20 @@ async def test_a_first_message_after_a_restart_counts_as_a_repeated_one(rig):
 
 
 @pytest.mark.fault("store", "away")
+@pytest.mark.fault("store", "cut")
+async def test_what_is_too_far_for_all_tells_how_far_they_are(rig):
+    """West has asked, and was refused; without the store it takes what is near to them."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    theirs = await hear(rig, device, "east", f_cnt=16_000)
+    far = await hear(rig, device, "west", f_cnt=40_000)
+    rig.cut_store("lns-a")
+    near = await hear(rig, device, "west", f_cnt=32_000)
+    rig.expect(theirs, OWNED, owned="east")
+    rig.expect(far, TOO_FAR, far="west")
+    rig.expect(near, UNVERIFIED, unverified="west")
+
+
 async def test_what_was_heard_without_the_store_was_heard(rig):
     """West has been told that others are farther; what it forwards alone it does not do twice."""
     rig.put_on("lns-b", "east")
