@@ -470,6 +470,21 @@ async def test_class_c_is_sent_again_what_an_answer_did_not_bring(rig, confirmed
     rig.expect_downlink(always, b"on", port=8, window="C")
 
 
+async def test_class_c_is_sent_again_what_an_answer_did_not_bring_in_rx2(rig):
+    """The same where RX1 could not be met any more."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    frame = await rig.craft(always)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(700))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(10))
+    rig.expect(frame, LATE, late="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")
+
+
 async def test_class_c_with_a_late_rx1_is_sent_again_what_an_answer_did_not_bring(rig):
     """RxDelay is fifteen seconds: until then the answer is under way, and nobody asks again."""
     always = rig.provision("slow", activation="otaa", device_class="C", rx_delay_s=15)

@@ -869,6 +869,24 @@ async def test_the_seventeenth_counter_with_copies_takes_no_number_from_the_firs
         rig.expect(frame, FIRST + COPY, first="west", copy="east")
 
 
+async def test_a_counter_whose_copies_still_come_keeps_its_number(rig):
+    """Of sixteen counters the one leaves whose copy came longest ago, and not the lowest one."""
+    device = rig.provision("relaxed", f_cnt=9)
+    before = [
+        await hear(rig, device, "west", "east", f_cnt=f_cnt, after=milliseconds(500))
+        for f_cnt in range(9, 25)
+    ]
+    begun = [await hear(rig, device, "west", f_cnt=0)]
+    await tell(rig, before[0], "east")
+    begun.append(await hear(rig, device, "west", "east", f_cnt=2))
+    await tell(rig, before[0], "east")
+    rig.expect(before[0], FIRST + COPY * 3, first="west", copy="east")
+    for frame in before[1:]:
+        rig.expect(frame, FIRST + COPY, first="west", copy="east")
+    rig.expect(begun[0], FIRST, first="west")
+    rig.expect(begun[1], FIRST + COPY, first="west", copy="east")
+
+
 @pytest.mark.requires("virtual time")
 async def test_a_late_copy_of_a_life_before_has_a_number_behind_fifteen_others(rig):
     """The device has begun again since: so much of the life before may still be on its way."""

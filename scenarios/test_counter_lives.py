@@ -497,6 +497,25 @@ async def test_a_life_that_came_less_far_than_the_next_one_is_over(rig):
 
 
 @pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "cut")
+async def test_two_lives_that_began_elsewhere_are_known_from_one_frame(rig):
+    """East has heard the device in neither; without the store it goes on in the newest."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    both = await hear(rig, device, "west", "east")
+    begun = [await hear(rig, device, "west", f_cnt=0, payload=b"%d" % n) for n in range(2)]
+    one = await hear(rig, device, "east", f_cnt=1)
+    rig.cut_store("lns-b")
+    alone = await hear(rig, device, "east", f_cnt=2)
+    rig.expect(both, OWNED + LOST, owned="west", lost="east")
+    for frame in begun:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(one, OWNED, owned="east")
+    rig.expect(alone, UNVERIFIED, unverified="east")
+    rig.expect_upstream(alone, through="east", messageId=key_of(device, 2, life=2))
+
+
+@pytest.mark.requires("virtual time")
 async def test_a_device_tells_its_status_in_each_life(rig):
     """A consumer would take the later one for the same message, had it the same id."""
     device = rig.provision("relaxed", f_cnt=0)

@@ -293,6 +293,16 @@ async def test_a_status_that_was_told_unasked_is_not_asked_for(rig, strategy):
 
 
 @pytest.mark.requires("slow application")
+async def test_who_has_answered_nothing_is_asked_for_all_of_it_again(rig):
+    """NbTrans and, in AS923, the dwell times: seven octets each time."""
+    rig.in_region("AS923-1")
+    delta = rig.provision("delta", nb_trans=3)
+    for _ in range(3):
+        frame = await say_crafted(rig, delta, "", port=2, adr=True)
+        rig.expect(frame, ASKS, asks="west")
+        rig.expect_answer(frame, f_opts_bytes=7)
+
+
 async def test_what_was_asked_in_a_life_is_granted_in_no_other_one(rig):
     """Who began again sends once again: its LinkADRAns answers nobody, and it is asked anew."""
     delta = rig.provision("delta", nb_trans=3)
