@@ -7,7 +7,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, ASKED, COPY, FIRST, IN_RX2, LATE, TOO_LATE, WITH_DOWNLINK
+from scenarios.words import AGAIN, ASKED, COPY, FIRST, IN_RX2, LATE, OWNED, TOO_LATE, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -377,6 +377,24 @@ async def test_a_fine_timestamp_is_no_time_of_day(rig):
     await rig.say(text.replace('"fts":-1', '"fts":987654321'), by="west")
     await rig.wait(seconds(3))
     rig.expect(frame, ASKED, asked="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_what_came_while_an_answer_was_made_durable_is_pending(rig):
+    """The device has to ask again soon: one more waits by the time that its answer leaves."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    await rig.start()
+    rig.slow_store(milliseconds(190), "lns-a")
+    await rig.queue_downlink(device, payload=b"one", port=8)
+    frame = await rig.craft(device, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(300))
+    await rig.queue_downlink(device, payload=b"two", port=8)
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(frame, OWNED, owned="west")
+    rig.expect_answer(frame, f_port=8, f_pending=True)
 
 
 async def test_a_refusal_ends_what_was_asked(rig):
