@@ -134,6 +134,25 @@ async def test_a_redis_that_is_another_one_costs_no_answer(rig, what):
     rig.expect(before, OWNED + LOST, owned="west", lost="east")
 
 
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "hang")
+async def test_a_redis_that_hangs_is_left_for_the_one_that_is_master_by_then(rig):
+    """It is there and says nothing: that costs one answer, and the Sentinels are asked again."""
+    rig.keep_in_redis(by_sentinels=True)
+    rig.put_on("lns-b", "east")
+    for lns in ("lns-a", "lns-b"):
+        rig.slow_store(milliseconds(30), lns)
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.disturb_redis("hang")
+    during = await rig.alpha.send(confirmed=True)
+    after = [await rig.alpha.send(confirmed=True) for _ in range(2)]
+    rig.expect(during, UNVERIFIED, unverified="west")
+    for uplink in (before, *after):
+        rig.expect(uplink, OWNED, owned="west")
+        rig.expect_reply(uplink)
+
+
 @pytest.mark.requires("redis", "virtual time")
 async def test_whatever_servers_claim_a_redis_grants_it_as_the_rules_say(rig):
     """Three of them, in any order; each knows what it was told last, or does not.

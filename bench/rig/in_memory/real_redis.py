@@ -227,6 +227,8 @@ class _Relay(asyncio.Protocol):
         if self._wire.is_cut:
             self._redis.refuses(self.of, data)
             return self._transport.abort()
+        if self.is_replica and self._redis.hangs:
+            return
         go_on = bool(self._asked)
         self._asked += data
         whole, requests = 0, list[Words]()
@@ -314,6 +316,7 @@ class RealRedis:
         self, *, retention_us: int, found: Callable[[str], None], by_sentinels: bool = False
     ) -> None:
         self._by_sentinels, self._master_at = by_sentinels, 0
+        self.hangs = False
         self._retention_us = retention_us
         self._found = found
         self._ports: dict[str, int] = {}
@@ -344,7 +347,8 @@ class RealRedis:
         After a failover every connection is to a replica, which refuses to change anything, and who
         connects anew reaches the master, which knows no script; where Sentinels name it, it has
         another port, and the one of before is the replica's. Or let it "be full", so that it
-        takes nothing, until it is to "have room".
+        takes nothing, until it is to "have room". With "hang" the one of before is no replica after
+        the failover: whoever speaks to it is answered nothing.
         """
         if how in _MEMORY:
             _ask("CONFIG", "SET", "maxmemory", _MEMORY[how])
@@ -352,7 +356,8 @@ class RealRedis:
         if how == "let expire":
             _ask("EVAL", _EXPIRE, "0")
             return self._twin.expire()
-        if how == "fail over":
+        self.hangs |= how == "hang"
+        if how in ("fail over", "hang"):
             for relay in self._relays:
                 relay.is_replica = True
             self._master_at = _OTHER_MASTER - self._master_at
