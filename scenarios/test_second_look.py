@@ -5,7 +5,17 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, LOST_UPSTREAM, OVER, OWNED
+from scenarios.words import (
+    AGAIN,
+    COPY,
+    EXPIRED,
+    FIRST,
+    LOST,
+    LOST_UPSTREAM,
+    OVER,
+    OWNED,
+    UNVERIFIED,
+)
 
 TOO_FAR = Table("""
     strategy kind        | far
@@ -186,6 +196,31 @@ async def test_what_was_looked_at_twice_has_three_answers_more(rig):
         again="east",
         over="east",
     )
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "slow")
+async def test_what_was_known_elsewhere_is_known_though_nobody_takes_it(rig):
+    """The store has granted it before, and nobody heard of that: it has no counter to take back."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", f_cnt=10)
+    rig.delay_upstream(seconds(2), lns="lns-a")
+    farther = await hear(rig, device, "west", f_cnt=16_000, after=seconds(1))
+    rig.cut_store("lns-a")
+    await rig.wait(seconds(2))
+    rig.slow_store(milliseconds(600), "lns-b")
+    frame = await hear(rig, device, "east", f_cnt=20_000, confirmed=True, after=seconds(61))
+    await rig.restore_store("lns-b")
+    rig.refuse_upstream(lns="lns-b")
+    await tell(rig, frame, "east")
+    await rig.wait(seconds(3))
+    rig.cut_store("lns-b")
+    await tell(rig, frame, "east")
+    for uplink in (before, farther):
+        rig.expect(uplink, OWNED, owned="west")
+    words = TOO_FAR + LOST_UPSTREAM + UNVERIFIED
+    rig.expect(frame, words, far="east", back="east", unverified="east")
 
 
 async def test_what_was_too_far_has_one_name_at_every_server(rig):
