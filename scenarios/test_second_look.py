@@ -33,6 +33,10 @@ AGAIN_LATE = Table("""
     strategy kind        | late
     *        confirmed   | DuplicateDueToResubmission forwarded TooLate
 """)
+TOO_MANY = Table("""
+    strategy kind        | over
+    *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed Owner
+""")
 OWNED_LATE = Table("""
     strategy kind        | late
     *        confirmed   | NonDuplicate forwarded TooLate Owner
@@ -254,6 +258,35 @@ async def test_what_was_too_far_a_moment_ago_has_a_name_of_its_own(rig):
     name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-20000"
     mic = far.phy[-4:].hex().upper()
     rig.expect_upstream(far, through="west", removeDuplicatesKey=f"{name}.{mic}")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "slow")
+async def test_a_repeat_that_waited_spends_of_its_own_life_only(rig):
+    """Two newer frames come, one while it waits and one while the store is asked whose it is."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed", f_cnt=0)
+    await rig.start()
+    rig.slow_store(milliseconds(190), "lns-a")
+    rig.delay_upstream(seconds(3), lns="lns-a")
+    first = await hear(rig, device, "west", confirmed=True, after=milliseconds(100))
+    await tell(rig, first, "west")
+    await rig.wait(milliseconds(100))
+    newer = [await hear(rig, device, "west", after=milliseconds(3_100))]
+    newer.append(await hear(rig, device, "west"))
+    await rig.restore_store("lns-a")
+    for _ in range(4):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    for frame in newer:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(
+        first,
+        OWNED_LATE + AGAIN_LATE + AGAIN * 3 + TOO_MANY,
+        late="west",
+        again="west",
+        over="west",
+    )
 
 
 @pytest.mark.requires("slow application")
