@@ -265,15 +265,15 @@ async def test_what_was_too_far_a_moment_ago_has_a_name_of_its_own(rig):
 async def test_a_repeat_that_waited_spends_of_its_own_life_only(rig):
     """Two newer frames come, one while it waits and one while the store is asked whose it is."""
     rig.put_on("lns-b", "north")
-    device = rig.provision("relaxed", f_cnt=0)
+    device = rig.provision("relaxed")
     await rig.start()
     rig.slow_store(milliseconds(190), "lns-a")
     rig.delay_upstream(seconds(3), lns="lns-a")
-    first = await hear(rig, device, "west", confirmed=True, after=milliseconds(100))
+    first = await hear(rig, device, "west", f_cnt=0, confirmed=True, after=milliseconds(100))
     await tell(rig, first, "west")
     await rig.wait(milliseconds(100))
-    newer = [await hear(rig, device, "west", after=milliseconds(3_100))]
-    newer.append(await hear(rig, device, "west"))
+    newer = [await hear(rig, device, "west", f_cnt=1, after=milliseconds(3_100))]
+    newer.append(await hear(rig, device, "west", f_cnt=2))
     await rig.restore_store("lns-a")
     for _ in range(4):
         await tell(rig, first, "west")
