@@ -41,6 +41,7 @@ LEFT_OUT = {
     "an_answer_that_was_under_way_counts_no_life_back": "lost with the wire that it was in",
     "what_the_application_asks_for_in_mid_claim_has_a_counter_of_its_own": "asks too soon here",
     "whoever_may_have_joined_elsewhere_is_looked_up": "a round trip longer here",
+    "a_repeat_that_waited_spends_of_its_own_life_only": "the same",
     "what_is_read_of_a_device_meanwhile_ends_no_join": "lost with the wire that it was in",
     "a_join_that_is_kept_ends_no_other_one": "the same",
     "a_copy_is_the_first_while_its_frame_is_given_back": "the same",
