@@ -96,6 +96,7 @@ async def test_what_the_application_sends_is_read_beyond_sixteen_bits(rig, strat
         rig.expect_downlink(device, text, port=7)
 
 
+@POLICY
 async def test_a_frame_that_level_1_has_forgotten_keeps_its_name(rig, strategy):
     """It is the newest one yet: the application, which has had it, knows it by its key."""
     device = rig.provision("veteran", f_cnt=BEYOND, strategy=strategy)
