@@ -387,7 +387,8 @@ def _tls(config: Config) -> ssl.SSLContext | None:
     listen = config.settings.lns.listen
     public = config.settings.lns.public_uri or f"wss://{listen}"
     name = urlsplit(public).hostname or ""
-    if name not in names and f"*.{name.partition('.')[2]}" not in names:
+    good = {one.lower() for one in names}  # stations compare without regard to capitals
+    if name not in good and f"*.{name.partition('.')[2]}" not in good:
         named = ", ".join(sorted(names)) or "none"
         log.warning(
             "%s has no DNS name %s (it has: %s): stations will refuse it", cert, name, named

@@ -7,7 +7,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, ASKED, COPY, FIRST, IN_RX2, LATE, TOO_LATE, WITH_DOWNLINK
+from scenarios.words import AGAIN, ASKED, COPY, FIRST, IN_RX2, LATE, OWNED, TOO_LATE, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -379,6 +379,24 @@ async def test_a_fine_timestamp_is_no_time_of_day(rig):
     rig.expect(frame, ASKED, asked="west")
 
 
+@pytest.mark.fault("store", "slow")
+async def test_what_came_while_an_answer_was_made_durable_is_pending(rig):
+    """The device has to ask again soon: one more waits by the time that its answer leaves."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    await rig.start()
+    rig.slow_store(milliseconds(190), "lns-a")
+    await rig.queue_downlink(device, payload=b"one", port=8)
+    frame = await rig.craft(device, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(300))
+    await rig.queue_downlink(device, payload=b"two", port=8)
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(frame, OWNED, owned="west")
+    rig.expect_answer(frame, f_port=8, f_pending=True)
+
+
 async def test_a_refusal_ends_what_was_asked(rig):
     """A LinkADRAns behind it answers nothing any more."""
     delta = rig.provision("delta", nb_trans=3)
@@ -401,6 +419,29 @@ async def test_a_status_is_due_when_its_time_is_over(rig, late_us):
     frame = await heard(rig, delta)
     rig.expect(told, FIRST, first="west")
     rig.expect(frame, FIRST if late_us else ASKED, **{"first" if late_us else "asked": "west"})
+
+
+async def test_a_status_that_the_application_wanted_is_one_as_well(rig):
+    """`dev_status_s` counts from the last one, whoever has asked for it."""
+    delta = rig.provision("delta", dev_status_s=3_600)
+    for wanted, wait_min in ((False, 30), (True, 40)):
+        if wanted:
+            await rig.queue_status(delta)
+        asked = await heard(rig, delta)
+        told = await heard(rig, delta, f_opts=b"\x06\xff\x01")
+        await rig.wait(minutes(wait_min))
+        rig.expect(asked, ASKED, asked="west")
+        rig.expect(told, FIRST, first="west")
+    rig.expect(await heard(rig, delta), FIRST, first="west")
+    rig.expect_status(delta, times=2)
+
+
+@pytest.mark.parametrize("dr", [0, 6, 7])
+async def test_what_sets_the_repetitions_leaves_the_data_rate_as_it_is(rig, dr):
+    """A wide channel and FSK as well: LinkADRReq has no word for that but to say it again."""
+    delta = rig.provision("delta", nb_trans=3)
+    frame = await heard(rig, delta, adr=True, dr=dr)
+    rig.expect(frame, ASKED, asked="west")
 
 
 async def test_a_device_that_is_left_alone_is_asked_again_when_it_is_due(rig):
@@ -443,6 +484,35 @@ async def test_class_c_is_sent_again_what_an_answer_did_not_bring(rig, confirmed
     await rig.queue_downlink(always, payload=b"on", port=8, confirmed=confirmed)
     uplink = await always.send()
     await rig.wait(seconds(20))
+    rig.expect(uplink, WITH_DOWNLINK, first="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")
+
+
+async def test_class_c_is_sent_again_what_an_answer_did_not_bring_in_rx2(rig):
+    """The same where RX1 could not be met any more."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    frame = await rig.craft(always)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(700))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(10))
+    rig.expect(frame, LATE, late="west")
+    rig.expect_downlink(always, b"on", port=8, window="C")
+
+
+async def test_class_c_with_a_late_rx1_is_sent_again_what_an_answer_did_not_bring(rig):
+    """RxDelay is fifteen seconds: until then the answer is under way, and nobody asks again."""
+    always = rig.provision("slow", activation="otaa", device_class="C", rx_delay_s=15)
+    rig.only("west")
+    joining = await always.join()
+    rig.west.suppress_downlinks(1)
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    uplink = await always.send()
+    await rig.wait(seconds(30))
+    rig.expect(joining, FIRST, first="west")
     rig.expect(uplink, WITH_DOWNLINK, first="west")
     rig.expect_downlink(always, b"on", port=8, window="C")
 

@@ -234,6 +234,23 @@ async def test_two_frames_of_the_counter_that_a_server_began_with_are_two(rig, s
     rig.expect_upstream(one, through="west", removeDuplicatesKey=key)
 
 
+@pytest.mark.fault("store", "cut")
+async def test_who_was_told_which_bytes_had_a_counter_knows_their_name(rig):
+    """East began with that counter too, and has heard other bytes: these are a copy, by its key."""
+    rig.put_on("lns-b", "east", "south")
+    device = rig.provision("veteran", f_cnt=10, relaxed_f_cnt=False)
+    one = await hear(rig, device, "west", f_cnt=9, payload=b"one", confirmed=True)
+    two = await hear(rig, device, "south", f_cnt=9, payload=b"two", confirmed=True)
+    rig.cut_store("lns-b")
+    await tell(rig, one, "east")
+    await rig.wait(seconds(3))
+    rig.expect(one, EXPIRED + UNVERIFIED, again="west", unverified="east")
+    rig.expect(two, LOST, lost="south")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-9"
+    for station in ("west", "east"):
+        rig.expect_upstream(one, through=station, removeDuplicatesKey=key)
+
+
 @pytest.mark.parametrize("servers", [1, 2])
 async def test_other_bytes_with_the_newest_counter_have_a_name_of_their_own(rig, servers):
     """A relaxed device has begun again unheard: its third frame is none of those before."""
@@ -436,6 +453,22 @@ async def test_what_was_given_back_is_new_for_another_server_after_a_minute_too(
 
 
 @pytest.mark.requires("slow application")
+async def test_what_was_given_back_twice_is_new_once_more(rig):
+    """East takes it over when nobody remembers it, and cannot deliver it either: so it is new."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("slow", f_cnt=10)
+    await rig.start()
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await hear(rig, device, "west", "east", after=seconds(75))
+    rig.refuse_upstream(lns="lns-b")
+    for _ in range(2):
+        await tell(rig, frame, "east")
+        await rig.wait(seconds(3))
+    words = LOST_UPSTREAM + LOST + LOST_UPSTREAM + OWNED
+    rig.expect(frame, words, back=("west", "east"), lost="east", owned="east")
+
+
+@pytest.mark.requires("slow application")
 async def test_a_copy_that_waited_is_judged_as_if_nothing_came_meanwhile(rig, strategy):
     """Its first one is on its way to the application still, and a newer frame is through."""
     device = rig.provision("slow", f_cnt=10, strategy=strategy)
@@ -537,6 +570,57 @@ async def test_a_first_message_after_a_restart_counts_as_a_repeated_one(rig):
 
 
 @pytest.mark.fault("store", "away")
+@pytest.mark.requires("slow application")
+async def test_what_is_too_far_for_all_tells_how_far_they_are(rig):
+    """West has asked, and was refused; without the store it takes what is near to them.
+
+    Nobody has kept that yet: east waits for its application still.
+    """
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", "east")
+    rig.delay_upstream(seconds(8), lns="lns-b")
+    theirs = await hear(rig, device, "east", f_cnt=16_000, after=seconds(1))
+    far = await hear(rig, device, "west", f_cnt=40_000, after=seconds(1))
+    rig.cut_store("lns-a")
+    near = await hear(rig, device, "west", f_cnt=32_000, after=seconds(8))
+    rig.expect(before, OWNED + LOST, owned="west", lost="east")
+    rig.expect(theirs, OWNED, owned="east")
+    rig.expect(far, TOO_FAR, far="west")
+    rig.expect(near, UNVERIFIED, unverified="west")
+
+
+async def test_what_was_heard_without_the_store_was_heard(rig):
+    """West has been told that others are farther; what it forwards alone it does not do twice."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10)
+    before, newest = [await hear(rig, device, "east", f_cnt=f_cnt) for f_cnt in (10, 12)]
+    await tell(rig, before, "west")
+    await rig.wait(seconds(1))
+    rig.cut_store("lns-a")
+    alone = await hear(rig, device, "west", f_cnt=11, after=seconds(61))
+    await tell(rig, alone, "west")
+    rig.expect(before, OWNED + LOST, owned="east", lost="west")
+    rig.expect(newest, OWNED, owned="east")
+    rig.expect(alone, UNVERIFIED + EXPIRED, unverified="west", again="west")
+
+
+@pytest.mark.requires("slow application")
+async def test_what_is_given_back_after_an_outage_is_new(rig, strategy):
+    """East has not been told whose the frame before was; this one it was refused."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    await rig.start()
+    rig.cut_store("lns-b")
+    before = await hear(rig, device, "east")
+    await rig.restore_store("lns-b")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await hear(rig, device, "west", "east", confirmed=True, after=seconds(12))
+    await tell(rig, frame, "east")
+    rig.expect(before, UNVERIFIED, unverified="east")
+    rig.expect(frame, LOST_UPSTREAM + LOST + TAKEN_OVER, back="west", lost="east", taken="east")
+
+
 async def test_what_nobody_could_claim_makes_no_other_first_message_new(rig):
     """Its counter is the same, and nothing else: the other one was delivered before a restart."""
     rig.put_on("lns-b", "east")
@@ -783,6 +867,24 @@ async def test_the_seventeenth_counter_with_copies_takes_no_number_from_the_firs
     rig.expect(first, FIRST + COPY * 2, first="west", copy="east")
     for frame in others:
         rig.expect(frame, FIRST + COPY, first="west", copy="east")
+
+
+async def test_a_counter_whose_copies_still_come_keeps_its_number(rig):
+    """Of sixteen counters the one leaves whose copy came longest ago, and not the lowest one."""
+    device = rig.provision("relaxed", f_cnt=9)
+    before = [
+        await hear(rig, device, "west", "east", f_cnt=f_cnt, after=milliseconds(500))
+        for f_cnt in range(9, 25)
+    ]
+    begun = [await hear(rig, device, "west", f_cnt=0)]
+    await tell(rig, before[0], "east")
+    begun.append(await hear(rig, device, "west", "east", f_cnt=2))
+    await tell(rig, before[0], "east")
+    rig.expect(before[0], FIRST + COPY * 3, first="west", copy="east")
+    for frame in before[1:]:
+        rig.expect(frame, FIRST + COPY, first="west", copy="east")
+    rig.expect(begun[0], FIRST, first="west")
+    rig.expect(begun[1], FIRST + COPY, first="west", copy="east")
 
 
 @pytest.mark.requires("virtual time")

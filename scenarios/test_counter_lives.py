@@ -497,6 +497,25 @@ async def test_a_life_that_came_less_far_than_the_next_one_is_over(rig):
 
 
 @pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "cut")
+async def test_two_lives_that_began_elsewhere_are_known_from_one_frame(rig):
+    """East has heard the device in neither; without the store it goes on in the newest."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500)
+    both = await hear(rig, device, "west", "east")
+    begun = [await hear(rig, device, "west", f_cnt=0, payload=b"%d" % n) for n in range(2)]
+    one = await hear(rig, device, "east", f_cnt=1)
+    rig.cut_store("lns-b")
+    alone = await hear(rig, device, "east", f_cnt=2)
+    rig.expect(both, OWNED + LOST, owned="west", lost="east")
+    for frame in begun:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(one, OWNED, owned="east")
+    rig.expect(alone, UNVERIFIED, unverified="east")
+    rig.expect_upstream(alone, through="east", messageId=key_of(device, 2, life=2))
+
+
+@pytest.mark.requires("virtual time")
 async def test_a_device_tells_its_status_in_each_life(rig):
     """A consumer would take the later one for the same message, had it the same id."""
     device = rig.provision("relaxed", f_cnt=0)
@@ -578,7 +597,8 @@ async def test_a_first_message_that_is_repeated_without_the_store_begins_nothing
 
 
 @pytest.mark.requires("virtual time")
-async def test_the_session_goes_back_to_any_life_whatever_its_upper_half(rig):
+@pytest.mark.parametrize("f_cnt, life", [(0x20000, 1), (0x50000, 0)])
+async def test_the_session_goes_back_to_any_life_whatever_its_upper_half(rig, f_cnt, life):
     """On the air are 16 bits of a counter: each life that it may go on in is tried."""
     device = rig.provision("relaxed", f_cnt=0x4FFFF)
     counters = [0x4FFFF, 0, *(16_384 * step - 1 for step in range(1, 9)), 0]
@@ -586,10 +606,10 @@ async def test_the_session_goes_back_to_any_life_whatever_its_upper_half(rig):
         await hear(rig, device, "west", f_cnt=f_cnt, payload=b"%d" % number, after=seconds(1))
         for number, f_cnt in enumerate(counters)
     ]
-    back = await hear(rig, device, "west", f_cnt=0x20000)
+    back = await hear(rig, device, "west", f_cnt=f_cnt)
     for frame in (*frames, back):
         rig.expect(frame, FIRST, first="west")
-    rig.expect_upstream(back, through="west", messageId=key_of(device, 0x20000, life=1))
+    rig.expect_upstream(back, through="west", messageId=key_of(device, f_cnt, life))
 
 
 @pytest.mark.requires("virtual time")

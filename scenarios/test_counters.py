@@ -5,6 +5,7 @@ import pytest
 from bench.clock import seconds
 from bench.verdict.expectation import Table
 from bench.virtual.stacks import BASICS_MODEM
+from scenarios.telling import hear, tell
 from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, OWNED
 
 GAP_MAX = 16_384  # LoRaWAN 1.0.3, MAX_FCNT_GAP
@@ -93,6 +94,17 @@ async def test_what_the_application_sends_is_read_beyond_sixteen_bits(rig, strat
         await device.send(confirmed=confirmed)
         await rig.wait(seconds(2))
         rig.expect_downlink(device, text, port=7)
+
+
+@POLICY
+async def test_a_frame_that_level_1_has_forgotten_keeps_its_name(rig, strategy):
+    """It is the newest one yet: the application, which has had it, knows it by its key."""
+    device = rig.provision("veteran", f_cnt=BEYOND, strategy=strategy)
+    frame = await hear(rig, device, "west", f_cnt=BEYOND, confirmed=True, after=seconds(61))
+    await tell(rig, frame, "east")
+    rig.expect(frame, FIRST + EXPIRED, first="west", again="east")
+    name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-{BEYOND}"
+    rig.expect_upstream(frame, through="east", removeDuplicatesKey=name)
 
 
 @pytest.mark.fault("lns", "restart")

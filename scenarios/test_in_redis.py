@@ -41,10 +41,12 @@ LEFT_OUT = {
     "an_answer_that_was_under_way_counts_no_life_back": "lost with the wire that it was in",
     "what_the_application_asks_for_in_mid_claim_has_a_counter_of_its_own": "asks too soon here",
     "whoever_may_have_joined_elsewhere_is_looked_up": "a round trip longer here",
+    "a_repeat_that_waited_spends_of_its_own_life_only": "the same",
     "what_is_read_of_a_device_meanwhile_ends_no_join": "lost with the wire that it was in",
     "a_join_that_is_kept_ends_no_other_one": "the same",
     "a_copy_is_the_first_while_its_frame_is_given_back": "the same",
     "what_was_looked_at_twice_has_three_answers_more": "waits until Redis has forgotten",
+    "what_was_known_elsewhere_is_known_though_nobody_takes_it": "the same",
 }
 
 
@@ -132,6 +134,25 @@ async def test_a_redis_that_is_another_one_costs_no_answer(rig, what):
         rig.expect(joining, FIRST + JOINED_ELSEWHERE, first="west", elsewhere="east")
         rig.expect_reply(joining)
     rig.expect(before, OWNED + LOST, owned="west", lost="east")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "hang")
+async def test_a_redis_that_hangs_is_left_for_the_one_that_is_master_by_then(rig):
+    """It is there and says nothing: that costs one answer, and the Sentinels are asked again."""
+    rig.keep_in_redis(by_sentinels=True)
+    rig.put_on("lns-b", "east")
+    for lns in ("lns-a", "lns-b"):
+        rig.slow_store(milliseconds(30), lns)
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    await rig.disturb_redis("hang")
+    during = await rig.alpha.send(confirmed=True)
+    after = [await rig.alpha.send(confirmed=True) for _ in range(2)]
+    rig.expect(during, UNVERIFIED, unverified="west")
+    for uplink in (before, *after):
+        rig.expect(uplink, OWNED, owned="west")
+        rig.expect_reply(uplink)
 
 
 @pytest.mark.requires("redis", "virtual time")

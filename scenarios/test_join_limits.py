@@ -68,6 +68,24 @@ async def test_a_station_that_is_late_with_joins_is_told_of(rig):
     rig.expect_finding("too late", owner="gateway", about="west")
 
 
+async def test_a_station_that_is_late_is_told_of_whoever_else_answers(rig):
+    """The one beside it is in time with every other join; five of the first one are five in a row.
+
+    Until it answers one itself.
+    """
+    device = rig.provision("patient", activation="otaa")
+    await rig.start()
+    for nonce in range(1, 12):
+        station, late = ("east", False) if nonce % 2 == 0 else ("west", nonce < 11)
+        join = await rig.craft_join(device, dev_nonce=nonce)
+        text = rig.told(join, by=station)
+        await rig.wait(seconds(7) if late else 0)
+        await rig.say(text, by=station)
+        await rig.wait(seconds(7))
+        rig.expect(join, TOO_LATE if late else FIRST, first=station)
+    rig.expect_finding("too late", owner="gateway", about="west")
+
+
 async def test_every_bit_of_a_nonce_is_in_the_keys(rig):
     """A session that no frame has used yet has the keys that its join has agreed on."""
     device = rig.provision("patient", activation="otaa")
@@ -107,7 +125,8 @@ async def test_a_counted_nonce_between_two_is_old(rig):
     """LoRaWAN 1.0.4, 6.2.4: only what is above all of before is new."""
     device = rig.provision("counting", activation="otaa", lorawan="1.0.4")
     rig.only("west")
-    for nonce, words in ((5, FIRST), (9, FIRST), (7, USED), (8, USED), (9, USED), (10, FIRST)):
+    begun = (0, FIRST), (0, USED), (5, FIRST), (9, FIRST)
+    for nonce, words in (*begun, (7, USED), (8, USED), (9, USED), (10, FIRST)):
         join = await rig.craft_join(device, dev_nonce=nonce)
         await rig.say(rig.told(join, by="west"), by="west")
         await rig.wait(seconds(61))

@@ -306,6 +306,8 @@ NAMES = {
     "one": (("lns.example",), "lns.example", ("elsewhere.example", "example", "a.lns.example")),
     "any": (("*.example",), "lns.example", ("example", "a.lns.example", "lns.elsewhere")),
     "several": (("a.example", "b.example"), "b.example", ("c.example",)),
+    "in capitals": (("*.Example.org", "LNS.Example"), "lns.example", ("elsewhere.example",)),
+    "any in capitals": (("*.LNS.Example",), "a.lns.example", ("lns.example",)),
     "an address": (("192.0.2.1",), "192.0.2.1", ("192.0.2.2",)),
     "no name": ((), "", ("192.0.2.1",)),
 }

@@ -293,6 +293,42 @@ async def test_a_status_that_was_told_unasked_is_not_asked_for(rig, strategy):
 
 
 @pytest.mark.requires("slow application")
+async def test_who_has_answered_nothing_is_asked_for_all_of_it_again(rig):
+    """NbTrans and, in AS923, the dwell times: seven octets each time."""
+    rig.in_region("AS923-1")
+    delta = rig.provision("delta", nb_trans=3)
+    for _ in range(3):
+        frame = await say_crafted(rig, delta, "", port=2, adr=True)
+        rig.expect(frame, ASKS, asks="west")
+        rig.expect_answer(frame, f_opts_bytes=7)
+
+
+async def test_what_was_asked_in_a_life_is_granted_in_no_other_one(rig):
+    """Who began again sends once again: its LinkADRAns answers nobody, and it is asked anew."""
+    delta = rig.provision("delta", nb_trans=3)
+    frames = [
+        await say_crafted(rig, delta, commands, port=2, adr=True, f_cnt=f_cnt)
+        for f_cnt, commands in ((10, ""), (0, "0307"))
+    ]
+    for frame in frames:
+        rig.expect(frame, ASKS, asks="west")
+
+
+async def test_whoever_joins_again_is_asked_for_the_status_that_was_wanted(rig):
+    """The application wants it of the device, whatever its session."""
+    rig.only("west")
+    joins, uplinks = [], []
+    for _ in range(2):
+        joins.append(await rig.bravo.join())
+        if uplinks:
+            await rig.queue_status(rig.bravo)
+        uplinks += [await rig.bravo.send(), await rig.bravo.send()]
+    for frame in (*joins, *uplinks[:2], uplinks[3]):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(uplinks[2], ASKS, asks="west")
+    rig.expect_status(rig.bravo)
+
+
 async def test_what_a_device_was_asked_counts_when_a_life_is_taken_back(rig):
     """A first message that is lost begins none; how often to send it has heard before."""
     device = rig.provision("repeating", f_cnt=500, nb_trans=3)

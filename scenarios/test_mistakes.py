@@ -4,7 +4,7 @@ import pytest
 
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
-from scenarios.words import COPY, FIRST
+from scenarios.words import COPY, FIRST, OWNED
 
 pytestmark = [
     pytest.mark.requires("virtual time"),
@@ -40,6 +40,16 @@ async def test_a_copy_takes_the_place_of_a_frame_that_a_mistake_has_cost(rig):
     after = await rig.alpha.send()
     rig.expect(uplink, LOST + FIRST, lost="west", first="east")
     rig.expect(after, FIRST + COPY, first="west", copy="east")
+
+
+async def test_what_a_mistake_has_cost_one_server_another_delivers(rig):
+    """It is given back all the same: of the copy nobody says that somebody has delivered it."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(100))
+    rig.stumble("application", "lns-a")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, LOST + OWNED, lost="west", owned="east")
+    rig.expect_reply(uplink)
 
 
 async def test_a_mistake_costs_one_join(rig):

@@ -5,7 +5,17 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, LOST, LOST_UPSTREAM, OVER, OWNED
+from scenarios.words import (
+    AGAIN,
+    COPY,
+    EXPIRED,
+    FIRST,
+    LOST,
+    LOST_UPSTREAM,
+    OVER,
+    OWNED,
+    UNVERIFIED,
+)
 
 TOO_FAR = Table("""
     strategy kind        | far
@@ -22,6 +32,10 @@ NEAR = Table("""
 AGAIN_LATE = Table("""
     strategy kind        | late
     *        confirmed   | DuplicateDueToResubmission forwarded TooLate
+""")
+TOO_MANY = Table("""
+    strategy kind        | over
+    *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed Owner
 """)
 OWNED_LATE = Table("""
     strategy kind        | late
@@ -188,6 +202,50 @@ async def test_what_was_looked_at_twice_has_three_answers_more(rig):
     )
 
 
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "slow")
+async def test_what_was_known_elsewhere_is_known_though_nobody_takes_it(rig):
+    """The store has granted it before, and nobody heard of that: it has no counter to take back."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west", f_cnt=10)
+    rig.delay_upstream(seconds(2), lns="lns-a")
+    farther = await hear(rig, device, "west", f_cnt=16_000, after=seconds(1))
+    rig.cut_store("lns-a")
+    await rig.wait(seconds(2))
+    rig.slow_store(milliseconds(600), "lns-b")
+    frame = await hear(rig, device, "east", f_cnt=20_000, confirmed=True, after=seconds(61))
+    await rig.restore_store("lns-b")
+    rig.refuse_upstream(lns="lns-b")
+    await tell(rig, frame, "east")
+    await rig.wait(seconds(3))
+    rig.cut_store("lns-b")
+    await tell(rig, frame, "east")
+    for uplink in (before, farther):
+        rig.expect(uplink, OWNED, owned="west")
+    words = TOO_FAR + LOST_UPSTREAM + UNVERIFIED
+    rig.expect(frame, words, far="east", back="east", unverified="east")
+
+
+async def test_what_was_too_far_has_one_name_at_every_server(rig):
+    """West has refused it; north takes it, under its MIC; west knows whose copy it hears then."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    far = await hear(rig, device, "west", f_cnt=20_000)
+    nearer = await hear(rig, device, "north", f_cnt=10_000)
+    await tell(rig, far, "north")
+    await rig.wait(seconds(1))
+    await tell(rig, nearer, "west")
+    await rig.wait(seconds(1))
+    await tell(rig, far, "east")
+    rig.expect(nearer, OWNED + LOST, owned="north", lost="west")
+    rig.expect(far, FAR + OWNED + COPY, far="west", owned="north", copy="east")
+    name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-20000"
+    mic = far.phy[-4:].hex().upper()
+    for station in ("north", "east"):
+        rig.expect_upstream(far, through=station, removeDuplicatesKey=f"{name}.{mic}")
+
+
 async def test_what_was_too_far_a_moment_ago_has_a_name_of_its_own(rig):
     """Nobody knows by then what else may have had its counter: it is told with its MIC."""
     rig.put_on("lns-b", "north")
@@ -200,6 +258,35 @@ async def test_what_was_too_far_a_moment_ago_has_a_name_of_its_own(rig):
     name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-20000"
     mic = far.phy[-4:].hex().upper()
     rig.expect_upstream(far, through="west", removeDuplicatesKey=f"{name}.{mic}")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "slow")
+async def test_a_repeat_that_waited_spends_of_its_own_life_only(rig):
+    """Two newer frames come, one while it waits and one while the store is asked whose it is."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("relaxed")
+    await rig.start()
+    rig.slow_store(milliseconds(190), "lns-a")
+    rig.delay_upstream(seconds(3), lns="lns-a")
+    first = await hear(rig, device, "west", f_cnt=0, confirmed=True, after=milliseconds(100))
+    await tell(rig, first, "west")
+    await rig.wait(milliseconds(100))
+    newer = [await hear(rig, device, "west", f_cnt=1, after=milliseconds(3_100))]
+    newer.append(await hear(rig, device, "west", f_cnt=2))
+    await rig.restore_store("lns-a")
+    for _ in range(4):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    for frame in newer:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(
+        first,
+        OWNED_LATE + AGAIN_LATE + AGAIN * 3 + TOO_MANY,
+        late="west",
+        again="west",
+        over="west",
+    )
 
 
 @pytest.mark.requires("slow application")

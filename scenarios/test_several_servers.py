@@ -172,6 +172,16 @@ async def test_a_device_of_one_server_is_ignored_by_the_other(rig, strategy, con
     rig.expect_reply(uplink)
 
 
+async def test_the_name_of_a_server_may_begin_with_that_of_another_one(rig, confirmed):
+    """What is pinned to lns-ab is no business of lns-a."""
+    rig.put_on("lns-ab", "east")
+    pinned = rig.provision("pinned", f_cnt=10, server="lns-ab")
+    rig.east.delay_uplinks(milliseconds(150))
+    uplink = await pinned.send(confirmed=confirmed)
+    rig.expect(uplink, NOT_HERE + FIRST, elsewhere="west", first="east")
+    rig.expect_reply(uplink)
+
+
 @pytest.mark.fault("lns", "restart")
 async def test_the_owner_restarts_between_two_frames(rig, strategy, confirmed):
     """What it owned it owns still, and the other server is not first for that."""

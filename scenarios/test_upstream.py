@@ -53,6 +53,15 @@ async def test_an_application_may_take_just_under_its_deadline(rig, strategy, co
     rig.expect(after, FIRST, first="west")
 
 
+async def test_what_takes_the_place_of_a_lost_frame_has_copies_of_its_own(rig, strategy):
+    """It is the first copy then, and whoever tells the frame after it tells one more."""
+    device, _ = rig.alpha, rig.north
+    rig.delay_upstream(DEADLINE)
+    uplink = await hear(rig, device, "west", "east", after=DEADLINE + seconds(1))
+    await tell(rig, uplink, "north")
+    rig.expect(uplink, LOST + FIRST + COPY, lost="west", first="east", copy="north")
+
+
 async def test_an_application_that_hangs_beyond_its_deadline_holds_nothing_up(
     rig, strategy, confirmed
 ):

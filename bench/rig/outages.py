@@ -222,7 +222,8 @@ class Outages:
         """Let the Redis of a case "fail over", or "forget scripts" while connections stay.
 
         Or "let expire": what it would forget some day, it forgets now. Or "be full", until it is to
-        "have room": what it has it tells, and takes nothing more.
+        "have room": what it has it tells, and takes nothing more. Or "hang": it fails over, and the
+        one of before takes everything and answers nothing.
         """
         await self.setup.begin()
         self.setup.case.fault("store", how)

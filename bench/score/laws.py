@@ -227,7 +227,7 @@ FROM (SELECT xtime, station, frame_id, run, case, decision AS level2, 'asked' AS
       FROM lns_claim
       UNION ALL
       SELECT xtime, station, frame_id, run, case, level2, 'said', t_us FROM outcomes
-      WHERE xtime IS NOT NULL)
+      WHERE xtime IS NOT NULL AND coalesce(reason, '') != 'InternalError')
 |> WHERE case IS NOT NULL
 |> AGGREGATE {", ".join(f'''array_join(sort_array(collect_list(level2) FILTER (
        WHERE what = '{what}' AND level2 != 'NotAsked')), ', ') AS {what}'''

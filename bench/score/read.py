@@ -201,7 +201,7 @@ FROM others
        AND coalesce(rest.seam IN ('upstream', 'store', 'broker', 'redis'), false)) AS has_failure,
      bool_or(kind = 'fault.begin' AND coalesce(rest.seam = 'program', false)) AS has_mistake,
      min(t_us) FILTER (WHERE kind = 'upstream.failed' OR kind = 'fault.begin'
-       AND rest.seam IN ('store', 'redis', 'lns', 'upstream', 'broker')) AS failed_us,
+       AND rest.seam IN ('store', 'redis', 'lns', 'program', 'upstream', 'broker')) AS failed_us,
      -- What stands between the taps is slowed down on purpose; what stands before is not timed.
      min(t_us) FILTER (WHERE kind = 'fault.begin'
        AND rest.seam IN ('lns', 'store', 'redis', 'upstream', 'broker')) AS slowed_us,

@@ -254,7 +254,6 @@ class DownlinkFrames:
         nothing may leave.
         """
         said = carried.downlink if carried else None
-        waiting = self._queues.waiting(session.dev_eui)
         f_cnt_down = content.f_cnt_down
         if f_cnt_down is None:
             device = self._registry.device(session.dev_eui)
@@ -266,6 +265,7 @@ class DownlinkFrames:
         if f_cnt_down is None or f_cnt_down > F_CNT_MAX:
             return None
         await self._registry.keep(session.dev_eui)
+        waiting = self._queues.waiting(session.dev_eui)
         pdu = build_data(
             MType.CONFIRMED_DOWN if said and said.confirmed else MType.UNCONFIRMED_DOWN,
             dev_addr=session.dev_addr,

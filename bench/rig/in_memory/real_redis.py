@@ -227,6 +227,8 @@ class _Relay(asyncio.Protocol):
         if self._wire.is_cut:
             self._redis.refuses(self.of, data)
             return self._transport.abort()
+        if self.is_replica and self._redis.hangs:
+            return
         go_on = bool(self._asked)
         self._asked += data
         whole, requests = 0, list[Words]()
@@ -313,7 +315,7 @@ class RealRedis:
     def __init__(
         self, *, retention_us: int, found: Callable[[str], None], by_sentinels: bool = False
     ) -> None:
-        self._by_sentinels, self._master_at = by_sentinels, 0
+        self._by_sentinels, self._master_at, self.hangs = by_sentinels, 0, False
         self._retention_us = retention_us
         self._found = found
         self._ports: dict[str, int] = {}
@@ -326,8 +328,8 @@ class RealRedis:
 
     def empty(self) -> None:
         """Let it know nothing but what is somebody else's."""
-        others = [word for other in OTHERS.items() for word in other]
-        _ask_all([("CONFIG", "SET", "maxmemory", "0"), ("FLUSHALL",), ("MSET", *others)])
+        _ask_all([("CONFIG", "SET", "maxmemory", "0"), ("FLUSHALL",)])
+        _ask("MSET", *(word for other in OTHERS.items() for word in other))
         self._taken.clear()
         self._twin.empty()
 
@@ -343,7 +345,8 @@ class RealRedis:
         After a failover every connection is to a replica, which refuses to change anything, and who
         connects anew reaches the master, which knows no script; where Sentinels name it, it has
         another port, and the one of before is the replica's. Or let it "be full", so that it
-        takes nothing, until it is to "have room".
+        takes nothing, until it is to "have room". With "hang" the one of before is no replica after
+        the failover: whoever speaks to it is answered nothing.
         """
         if how in _MEMORY:
             _ask("CONFIG", "SET", "maxmemory", _MEMORY[how])
@@ -351,7 +354,8 @@ class RealRedis:
         if how == "let expire":
             _ask("EVAL", _EXPIRE, "0")
             return self._twin.expire()
-        if how == "fail over":
+        self.hangs |= how == "hang"
+        if how in ("fail over", "hang"):
             for relay in self._relays:
                 relay.is_replica = True
             self._master_at = _OTHER_MASTER - self._master_at
@@ -419,7 +423,7 @@ class RealRedis:
         """Who holds the places of a request, and for how long yet (ms)."""
         keys = [key for key in words if b":held:" in key]
         told = iter(_ask_all([(asked, key) for key in keys for asked in ("GET", "PTTL")]))
-        return dict(zip(keys, zip(told, told, strict=True), strict=True))
+        return {key: (next(told), next(told)) for key in keys}
 
     def tell_wrong(self, wrong: Iterable[str]) -> None:
         """What is wrong with how it is used."""
@@ -443,8 +447,7 @@ class RealRedis:
         names = sorted(_ask("KEYS", "*"))
         kinds = _ask_all([("TYPE", name) for name in names])
         left_ms = _ask_all([("PTTL", name) for name in names])
-        reading = zip(names, kinds, strict=True)
-        values = _ask_all([_READING[kind](name) for name, kind in reading])
+        values = _ask_all([_READING[k](name) for name, k in zip(names, kinds, strict=True)])
         return [
             Key(name.decode(errors="replace"), left if left >= 0 else None, value)
             for name, left, value in zip(names, left_ms, values, strict=True)
@@ -452,7 +455,7 @@ class RealRedis:
 
     def kept(self, dev_eui: Eui) -> Kept:
         """What it has of a device."""
-        asked = [("GET", sessions_of(dev_eui)), ("HKEYS", dev_nonces_of(dev_eui))]
+        asked = ("GET", sessions_of(dev_eui)), ("HKEYS", dev_nonces_of(dev_eui))
         text, nonces = _ask_all(asked)
         sessions = msgspec.json.decode(text or b"[]", type=tuple[Session, ...])
         return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), frozenset(map(int, nonces)))

@@ -59,7 +59,7 @@ def _ill_refused(file: Path, kind: str) -> Iterator[str]:
         yield from _wrong(file, reads, "")
     with closing(connect(file, isolation_level=None)) as db:
         [version] = db.execute("PRAGMA user_version").fetchone()
-        db.execute("PRAGMA user_version = 7")
+        db.execute(f"PRAGMA user_version = {version + 1}")
         yield from _wrong(file, own, "ours was written by a newer version of this program")
         db.execute(f"PRAGMA user_version = {version}")
         if own is SqliteStore:
