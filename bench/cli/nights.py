@@ -30,7 +30,7 @@ from bench.night.comparison import sentence as answer_of
 from bench.night.known import Known, KnownUnreadable, add_known, read_known
 from bench.night.memory import remembered
 from bench.night.morning import KINDS, Line, Night, gate, with_known
-from bench.night.record import FAIL, ExitCode, Recorded, exit_code, in_words, record_of
+from bench.night.record import FAIL, PASSES, ExitCode, Recorded, exit_code, in_words, record_of
 from bench.night.series import Series, State
 from bench.night.statistics import wilson
 from bench.report.page import PAGE
@@ -61,6 +61,7 @@ CODES = {
 }
 KNOWN = Path("known.toml")
 NIGHTS_SHOWN = 14
+_OF_NO_STREAK = {State.FLAKY, State.LOST, State.UNSETTLED}
 LISTED_MAX = 20
 
 LineName = Annotated[
@@ -366,7 +367,7 @@ def _history(line: Line, case: str, series: Series, runs: Path) -> dict[str, Any
         "case": case, "line": line.line, "rig": line.rig, "bench": line.bench,
         "state": series.state.value, "confirmed": series.confirmed, "strip": series.strip,
         "first_night": nights[0].night, "last_night": nights[-1].night,
-        "since": series.since, "since_build": series.since_build,
+        "last": series.last, "since": series.since, "since_build": series.since_build,
         "last_pass": series.last_pass, "last_pass_build": series.last_pass_build,
         "fails": found.fail30, "nights": found.n30, "lo": low, "hi": high,
         "segments": segments, "signatures": series.signatures, "reason": series.reason,
@@ -382,10 +383,13 @@ def _history(line: Line, case: str, series: Series, runs: Path) -> dict[str, Any
 def _history_lines(found: dict[str, Any]) -> Iterator[str]:
     where = found["bench"] or found["rig"]
     yield f"{found['case']}  ({found['line']}, {where})"
-    state = found["state"].replace("_", " ")
-    unconfirmed = "" if found["confirmed"] else ", unconfirmed until it has passed three times"
-    build = found["since_build"] or "–"
-    yield f"{state} since {found['since'] or '–'} (build {build}){unconfirmed}"
+    state, passes = found["state"].replace("_", " "), found["last"] in PASSES
+    # What began then is the streak, whichever state it has led to.
+    streak = f"; {'passing' if passes else 'failing'}" if found["state"] in _OF_NO_STREAK else ""
+    is_open = passes and not found["confirmed"]
+    unconfirmed = ", unconfirmed until it has passed three times" if is_open else ""
+    since = f" since {found['since']} (build {found['since_build'] or '–'})"
+    yield f"{state}{f'{streak}{since}' if found['since'] else ''}{unconfirmed}"
     yield f"{found['first_night']}  {found['strip']}  {found['last_night']}"
     yield f"{found['fails']}/{found['nights']} failed of the last 30 (95 % {_interval(found)})"
     for one in found["segments"]:
