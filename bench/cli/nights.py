@@ -61,6 +61,7 @@ CODES = {
 }
 KNOWN = Path("known.toml")
 NIGHTS_SHOWN = 14
+# What began with the streak is not the state to which it has led.
 _OF_NO_STREAK = {State.FLAKY, State.LOST, State.UNSETTLED}
 LISTED_MAX = 20
 
@@ -156,15 +157,9 @@ def flaky(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = Fal
     rows.sort(key=lambda row: (-row["fails"] / max(1, row["nights"]), row["case"]))
     head = ("case", "fails", "95 %", "flips", "nights")
     shown = [
-        (
-            row["case"],
-            f"{row['fails']}/{row['nights']}",
-            _interval(row),
-            str(row["flips"]),
-            row["strip"][-30:],
-        )
-        for row in rows
-    ]
+        (row["case"], f"{row['fails']}/{row['nights']}", _interval(row), str(row["flips"]),
+         row["strip"][-30:]) for row in rows
+    ]  # fmt: skip
     # What fails so seldom need not have been seen in so few nights.
     unseen = f"No case flakes. (Seen 0/{seen}: up to {100 * wilson(0, seen)[1]:.0f} %.)"
     lines = _aligned([head, *shown]) if shown else [unseen]
@@ -383,13 +378,12 @@ def _history(line: Line, case: str, series: Series, runs: Path) -> dict[str, Any
 def _history_lines(found: dict[str, Any]) -> Iterator[str]:
     where = found["bench"] or found["rig"]
     yield f"{found['case']}  ({found['line']}, {where})"
-    state, passes = found["state"].replace("_", " "), found["last"] in PASSES
-    # What began then is the streak, whichever state it has led to.
+    passes = found["last"] in PASSES
     streak = f"; {'passing' if passes else 'failing'}" if found["state"] in _OF_NO_STREAK else ""
+    begun = f"{streak} since {found['since']} (build {found['since_build'] or '–'})"
     is_open = passes and not found["confirmed"]
     unconfirmed = ", unconfirmed until it has passed three times" if is_open else ""
-    since = f" since {found['since']} (build {found['since_build'] or '–'})"
-    yield f"{state}{f'{streak}{since}' if found['since'] else ''}{unconfirmed}"
+    yield f"{found['state'].replace('_', ' ')}{begun if found['since'] else ''}{unconfirmed}"
     yield f"{found['first_night']}  {found['strip']}  {found['last_night']}"
     yield f"{found['fails']}/{found['nights']} failed of the last 30 (95 % {_interval(found)})"
     for one in found["segments"]:
