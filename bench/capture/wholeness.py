@@ -179,7 +179,8 @@ class _Audit:
         self._files = {stream(path): path for path in capture_files(folder)}
         self._vouched: set[str] = set()
         marks = list(_marks(self._files.get(BENCH)))
-        self._times = Counter((one["kind"], one.get("case")) for one in marks)
+        named = [one for one in marks if isinstance(one.get("case"), str)]
+        self._times = Counter((one["kind"], one["case"]) for one in named)
         self._begins = {one["case"]: one for one in _of_kind(marks, "case.begin")}
         self._ends = {one["case"]: one for one in _of_kind(marks, "case.end")}
         self._table: Timetable = timetable(marks)

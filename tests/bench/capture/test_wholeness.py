@@ -391,6 +391,15 @@ def test_no_stream_is_taken_at_its_word_beside_a_bench_that_is_of_another_run(
     assert withheld(found)["c"] == "incomplete: 3 of its 3 lines in air are missing"
 
 
+@pytest.mark.parametrize("name", ["[5]", "{}", "5", "null"])
+def test_an_end_whose_case_is_no_text_is_none(name: str, tmp_path: Path) -> None:
+    run = write(tmp_path, how=None)
+    named = '"case.end","case":"b"', f'"case.end","case":{name}'
+    rewrite(run / "bench.jsonl", lambda lines: [line.replace(*named) for line in lines])
+    found = wholeness(run)
+    assert withheld(found)["b"] == "incomplete: the run ended before this case did"
+
+
 def test_a_case_that_is_in_no_book_is_no_evidence(tmp_path: Path) -> None:
     run = write(tmp_path)
     rewrite(run / "bench.jsonl", lambda lines: lines[:3])
