@@ -237,7 +237,7 @@ class Lake:
             self._put_closed(name, month, rows)
         for name in (*names[names.index(RUNS) + 1 :], RUNS) if fresh else ():
             self._swap(name, month)
-        for name in names:
+        for name in reversed(names):  # `runs` goes last: by it the rest is found the next time
             for of_run in runs:
                 self._folders.delete(f"{self.uri}/{name}/{of_run}")
 
