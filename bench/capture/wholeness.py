@@ -77,7 +77,8 @@ class Wholeness:
     """What of a run is there, and what is missing.
 
     `planned` is None where the run does not say; `how` it ended: finished, interrupted, stopped,
-    killed, or "" where an older version did not say. `judged`: the cases that are whole.
+    killed, or "" where an older version did not say. `judged`: the cases that are whole. `strange`:
+    names that lines have and no book knows: what they say is no evidence.
     """
 
     planned: int | None = None
@@ -87,6 +88,7 @@ class Wholeness:
     judged: tuple[str, ...] = ()
     withheld: tuple[Withheld, ...] = ()
     unplayed: tuple[str, ...] = ()
+    strange: tuple[str, ...] = ()
     holes: tuple[Hole, ...] = ()
 
     @property
@@ -135,7 +137,8 @@ class Wholeness:
 def wholeness(run_folder: Path) -> Wholeness:
     """What of a run is there, and what is missing.
 
-    Streams for which their checksums vouch are not read line by line, but for that of the bench.
+    Streams for which their checksums vouch are not read line by line, but for that of the bench;
+    where none vouches for that one, who knows whose manifest it is: then all of them are.
     """
     return _Audit(run_folder).result()
 
@@ -176,7 +179,8 @@ class _Audit:
         self._files = {stream(path): path for path in capture_files(folder)}
         self._vouched: set[str] = set()
         marks = list(_marks(self._files.get(BENCH)))
-        self._times = Counter((one["kind"], one.get("case")) for one in marks)
+        named = [one for one in marks if isinstance(one.get("case"), str)]
+        self._times = Counter((one["kind"], one["case"]) for one in named)
         self._begins = {one["case"]: one for one in _of_kind(marks, "case.begin")}
         self._ends = {one["case"]: one for one in _of_kind(marks, "case.end")}
         self._table: Timetable = timetable(marks)
@@ -189,6 +193,7 @@ class _Audit:
         self._holes += self._unsaid()
         found = self._streams()
         reasons = self._withheld(found)
+        booked = self._begins.keys() | self._ends.keys()
         unplayed = tuple(case for case in planned or () if case not in self._begins)
         unplayed = tuple(case for case in unplayed if case not in reasons)
         if how and how != "finished":
@@ -208,6 +213,7 @@ class _Audit:
                 Withheld(case, reasons[case], self._begins.get(case, {})) for case in reasons
             ),
             unplayed=unplayed,
+            strange=tuple(sorted(set().union(*(one.of_case for one in found.values())) - booked)),
             holes=tuple(self._holes),
         )
 
@@ -231,6 +237,8 @@ class _Audit:
         begin, planned, books = self._run_begin or {}, self._planned, self._manifest.get("streams")
         if planned is None:
             yield Hole(Rule.MANIFEST, f"{MANIFEST} does not say what was planned")
+        elif (run_id := self._manifest.get("run_id")) != begin.get("run_id", run_id):
+            yield Hole(Rule.MANIFEST, f"{MANIFEST} is of another run")
         elif begin.get("planned", len(planned)) != len(planned):
             text = f"{MANIFEST} plans {len(planned)} cases, and its run {begin['planned']}"
             yield Hole(Rule.MANIFEST, text)
@@ -252,36 +260,28 @@ class _Audit:
     def _streams(self) -> dict[str, _Stream]:
         books = self._manifest.get("streams")
         booked: Mapping[str, Any] = books if isinstance(books, dict) else {}
+        as_booked = {
+            name for name, path in self._files.items() if _is_as_booked(path, booked.get(name))
+        }
+        self._vouched = as_booked if BENCH in as_booked else set()
         found: dict[str, _Stream] = {}
         for name in sorted(booked.keys() | self._files.keys()):
             if name not in self._files:
                 self._holes.append(Hole(Rule.STREAMS, f"the stream {name} is missing"))
                 found[name] = _Stream()
-                continue
-            book = booked.get(name)
-            if isinstance(book, dict) and self._is_vouched(self._files[name], book):
-                self._vouched.add(name)
-                continue
-            found[name] = self._read(name, book if isinstance(book, dict) else None)
-            if isinstance(books, dict) and not isinstance(book, dict):
-                text = f"the stream {name} is not one that this run had"
-                self._holes.append(Hole(Rule.STREAMS, text))
-                found[name].doubted |= found[name].of_case.keys()
+            elif name not in self._vouched:
+                book = booked.get(name)
+                found[name] = self._read(name, None if name in as_booked else book)
+                if isinstance(books, dict) and not isinstance(book, dict):
+                    text = f"the stream {name} is not one that this run had"
+                    self._holes.append(Hole(Rule.STREAMS, text))
+                    found[name].doubted |= found[name].of_case.keys()
         return found
 
-    def _is_vouched(self, path: Path, book: Mapping[str, Any]) -> bool:
-        digest = hashlib.sha256()
-        try:
-            for block in contents_of(path):
-                digest.update(block)
-        except OSError:
-            return False
-        return digest.hexdigest() == book.get("sha256")
-
-    def _read(self, name: str, book: Mapping[str, Any] | None) -> _Stream:
+    def _read(self, name: str, book: object) -> _Stream:
         run_id = None if self._run_begin is None else self._run_begin.get("run_id")
         found = _Reader(name, self._table, run_id).read(self._files[name])
-        if book is not None:
+        if isinstance(book, dict):
             due = book.get("lines")
             if found.lines != due:
                 text = f"{name} has {found.lines} lines, and had {due} when the run ended"
@@ -317,7 +317,8 @@ class _Audit:
                 if name in self._vouched:
                     continue
                 numbers = found[name].of_case.get(case, ()) if name in found else ()
-                lost = due - sum(seq <= last_seq for seq in numbers)
+                ending = end["seq"] if name == BENCH else None  # which is in no book of the case
+                lost = due - sum(seq <= last_seq and seq != ending for seq in numbers)
                 if lost:
                     accounted[name] += max(0, lost)
                     short.setdefault(case, f"{lost} of its {due} lines in {name} are missing")
@@ -363,8 +364,10 @@ class _Reader:
             self._is_torn_before = True
             return
         cases = self._cases(row)
-        if self._run_id not in (None, row.run_id):
-            self._hole(Rule.STREAMS, f"{self._name}: line {number} is of another run")
+        is_other_run = self._run_id not in (None, row.run_id)
+        if is_other_run or row.source != self._name:
+            of = "another run" if is_other_run else "another stream"
+            self._hole(Rule.STREAMS, f"{self._name}: line {number} is of {of}")
             found.doubted |= cases
         if row.seq > self._due:
             missing = f"{self._due} to {row.seq - 1}" if row.seq - self._due > 1 else f"{self._due}"
@@ -376,8 +379,8 @@ class _Reader:
         if row.seq < self._due:
             self._hole(Rule.TWICE, f"{self._name}: seq {row.seq} stands there again, at {number}")
             found.doubted |= cases
-        elif isinstance(row.case, str):
-            found.of_case.setdefault(row.case, []).append(row.seq)
+        elif row.case is not None:
+            found.of_case.setdefault(_name(row.case), []).append(row.seq)
         self._due = max(self._due, row.seq + 1)
         self._beside, self._is_torn_before = cases, False
 
@@ -390,6 +393,21 @@ class _Reader:
         self._told[rule] += 1
         if self._told[rule] <= HOLES_TOLD_MAX:
             self._found.holes.append(Hole(rule, text))
+
+
+def _name(case: object) -> str:
+    """As Spark reads it, also where it is no text."""
+    return case if isinstance(case, str) else msgspec.json.encode(case).decode()
+
+
+def _is_as_booked(path: Path, book: object) -> bool:
+    digest = hashlib.sha256()
+    try:
+        for block in contents_of(path) if isinstance(book, dict) else ():
+            digest.update(block)
+    except OSError:
+        return False
+    return isinstance(book, dict) and digest.hexdigest() == book.get("sha256")
 
 
 def _are_books(books: object) -> bool:

@@ -30,7 +30,7 @@ from bench.night.comparison import sentence as answer_of
 from bench.night.known import Known, KnownUnreadable, add_known, read_known
 from bench.night.memory import remembered
 from bench.night.morning import KINDS, Line, Night, gate, with_known
-from bench.night.record import FAIL, ExitCode, Recorded, exit_code, in_words, record_of
+from bench.night.record import FAIL, PASSES, ExitCode, Recorded, exit_code, in_words, record_of
 from bench.night.series import Series, State
 from bench.night.statistics import wilson
 from bench.report.page import PAGE
@@ -61,6 +61,8 @@ CODES = {
 }
 KNOWN = Path("known.toml")
 NIGHTS_SHOWN = 14
+# What began with the streak is not the state to which it has led.
+_OF_NO_STREAK = {State.FLAKY, State.LOST, State.UNSETTLED}
 LISTED_MAX = 20
 
 LineName = Annotated[
@@ -155,15 +157,9 @@ def flaky(*, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = Fal
     rows.sort(key=lambda row: (-row["fails"] / max(1, row["nights"]), row["case"]))
     head = ("case", "fails", "95 %", "flips", "nights")
     shown = [
-        (
-            row["case"],
-            f"{row['fails']}/{row['nights']}",
-            _interval(row),
-            str(row["flips"]),
-            row["strip"][-30:],
-        )
-        for row in rows
-    ]
+        (row["case"], f"{row['fails']}/{row['nights']}", _interval(row), str(row["flips"]),
+         row["strip"][-30:]) for row in rows
+    ]  # fmt: skip
     # What fails so seldom need not have been seen in so few nights.
     unseen = f"No case flakes. (Seen 0/{seen}: up to {100 * wilson(0, seen)[1]:.0f} %.)"
     lines = _aligned([head, *shown]) if shown else [unseen]
@@ -366,7 +362,7 @@ def _history(line: Line, case: str, series: Series, runs: Path) -> dict[str, Any
         "case": case, "line": line.line, "rig": line.rig, "bench": line.bench,
         "state": series.state.value, "confirmed": series.confirmed, "strip": series.strip,
         "first_night": nights[0].night, "last_night": nights[-1].night,
-        "since": series.since, "since_build": series.since_build,
+        "last": series.last, "since": series.since, "since_build": series.since_build,
         "last_pass": series.last_pass, "last_pass_build": series.last_pass_build,
         "fails": found.fail30, "nights": found.n30, "lo": low, "hi": high,
         "segments": segments, "signatures": series.signatures, "reason": series.reason,
@@ -382,10 +378,12 @@ def _history(line: Line, case: str, series: Series, runs: Path) -> dict[str, Any
 def _history_lines(found: dict[str, Any]) -> Iterator[str]:
     where = found["bench"] or found["rig"]
     yield f"{found['case']}  ({found['line']}, {where})"
-    state = found["state"].replace("_", " ")
-    unconfirmed = "" if found["confirmed"] else ", unconfirmed until it has passed three times"
-    build = found["since_build"] or "–"
-    yield f"{state} since {found['since'] or '–'} (build {build}){unconfirmed}"
+    passes = found["last"] in PASSES
+    streak = f"; {'passing' if passes else 'failing'}" if found["state"] in _OF_NO_STREAK else ""
+    begun = f"{streak} since {found['since']} (build {found['since_build'] or '–'})"
+    is_open = passes and not found["confirmed"]
+    unconfirmed = ", unconfirmed until it has passed three times" if is_open else ""
+    yield f"{found['state'].replace('_', ' ')}{begun if found['since'] else ''}{unconfirmed}"
     yield f"{found['first_night']}  {found['strip']}  {found['last_night']}"
     yield f"{found['fails']}/{found['nights']} failed of the last 30 (95 % {_interval(found)})"
     for one in found["segments"]:

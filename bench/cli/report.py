@@ -262,7 +262,8 @@ def write_report(folder: Path, states: Mapping[str, CaseState] | None = None) ->
         said: dict[str, Any] = json.loads((folder / "score.json").read_bytes())
         return said
     totals = Counter(verdict.verdict for verdict in score.verdicts)
-    return {**msgspec.to_builtins(score), "totals": {word: totals[word] for word in VERDICTS}}
+    own: dict[str, Any] = json.loads(msgspec.json.encode(score))
+    return {**own, "totals": {word: totals[word] for word in VERDICTS}}
 
 
 def _unscored_rows(folder: Path, score: dict[str, Any]) -> list[tuple[str, object]]:

@@ -5,7 +5,8 @@ there of the same run goes first; the row in `runs` is taken away before everyth
 after everything, so a run without one was not scored to the end: scoring it again heals it.
 
 Months before that of the newest night are closed: `lake/closed/<table>/month=2026-10/` holds their
-rows in one file. What a crash left in both places is taken out of the first one the next time.
+rows in one file. What a crash left in both places is taken out of the first one the next time, and
+a month of which it left none is put back.
 """
 
 import fcntl
@@ -185,6 +186,7 @@ class Lake:
 
     def commit(self, names: Iterable[str], run_rows: DataFrame, runs: Collection[str]) -> None:
         """Put what stands aside in the place of what the lake holds of these runs."""
+        self._put_back()
         for run in runs:
             self._folders.delete(self._place(RUNS, run))
         for month in sorted({night_of(run)[:7] for run in runs}):
@@ -236,7 +238,7 @@ class Lake:
             self._put_closed(name, month, rows)
         for name in (*names[names.index(RUNS) + 1 :], RUNS) if fresh else ():
             self._swap(name, month)
-        for name in names:
+        for name in reversed(names):  # `runs` goes last: by it the rest is found the next time
             for of_run in runs:
                 self._folders.delete(f"{self.uri}/{name}/{of_run}")
 
@@ -269,8 +271,21 @@ class Lake:
         assert self._spark.read.parquet(aside).count() == rows.count(), aside
 
     def _swap(self, name: str, month: str) -> None:
+        """Other runs lie in it too: it is never gone without being somewhere else."""
         aside, place = f"{self.shared}/closed/{name}/month={month}", self._closed_at(name, month)
+        if self._folders.exists(place):
+            self._folders.move(place, f"{self.uri}/_replaced/{name}/month={month}")
         self._folders.move(aside, place)
+        self._folders.delete(f"{self.uri}/_replaced")
+
+    def _put_back(self) -> None:
+        """Bring back the months that were being replaced when a process was killed."""
+        for before in self._folders.like(f"{self.uri}/_replaced", "*/month=*"):
+            name, month = before.split("/")[-2:]
+            place = f"{self.uri}/closed/{name}/{month}"
+            if not self._folders.exists(place):
+                self._folders.move(before, place)
+        self._folders.delete(f"{self.uri}/_replaced")
 
     def _aside(self, name: str) -> str:
         return f"{self.shared}/lake/{name}"

@@ -52,13 +52,14 @@ _decode = msgspec.json.Decoder(Memory).decode
 def remembered(runs: Path) -> Memory:
     """The memory of a folder of runs, brought up to date; what cannot be read counts for nothing.
 
-    Where a night came late, or was scored again, everything is read anew: that takes longer.
+    Where a night came late, was scored again, or has one run more than when it was looked at in
+    between, everything is read anew: that takes longer.
     """
     path = runs / FILE
     stamps = _stamps(runs)
     memory = _read(path)
     new = [run for run in stamps if memory.folded.get(run) != stamps[run]]
-    if any(run in memory.folded for run in new) or _is_late(memory, new):
+    if any(run in memory.folded for run in new) or _is_late(memory, runs, new):
         gone = _without_folders(memory, stamps)
         memory, new = Memory(), sorted(stamps)
         if gone:
@@ -94,9 +95,10 @@ def _stamps(runs: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _is_late(memory: Memory, new: Sequence[str]) -> bool:
+def _is_late(memory: Memory, runs: Path, new: Sequence[str]) -> bool:
     newest = max((run for run in memory.folded), default="")
-    return any(run < newest for run in new)
+    known = [night.night for line in memory.lines for night in line.nights]
+    return any(run < newest or manifest_of(runs / run).get("night") in known for run in new)
 
 
 def _without_folders(memory: Memory, stamps: Mapping[str, object]) -> list[Line]:

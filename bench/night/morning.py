@@ -270,6 +270,9 @@ def _change(
     elif after.state is State.LOST:
         text = f"it ran in {night.baseline}, and tonight neither ran nor was left out"
         since, since_build = night.night, night.build
+    elif after.state is State.UNSETTLED:
+        text = f"{after.quiet} nights without a pass or a failure"
+        since, since_build = night.night, night.build
     return Change(
         kind=after.state.value,
         case=case,

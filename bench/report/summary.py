@@ -48,7 +48,8 @@ def junit(score: Score, states: Mapping[str, CaseState] | None = None) -> bytes:
     With `states` each case says how it stands, and a failure that somebody knows of is skipped. A
     pass on a repeated stimulus is a pass with a `flakyFailure`.
 
-    So is a case that the rig could not play; one that was planned and is not there is an error.
+    So is a case that the rig could not play; one that was planned and is not there is an error, and
+    so is the run itself where what is missing of it is of no case.
     Cases may run side by side: the suite takes as long as from the first begin to the last end, not
     as all cases together.
     """
@@ -63,8 +64,11 @@ def junit(score: Score, states: Mapping[str, CaseState] | None = None) -> bytes:
         _testcase(suite, verdict, found[verdict.case], score, state)
     for case in score.left_out:
         _left_out_case(suite, case)
-    for name in score.wholeness.unplayed:
-        _missing(suite, name, score.wholeness.sentence)
+    books = score.wholeness
+    for name in books.unplayed:
+        _missing(suite, name, f"planned, not there: {books.sentence}")
+    if not (books.whole or books.unplayed or books.withheld):
+        _missing(suite, score.run, books.sentence)
     for element in (suites, suite):
         element.set("tests", str(len(suite.findall("testcase"))))
         element.set("failures", str(len(suite.findall("testcase/failure"))))
@@ -137,7 +141,7 @@ def _left_out_case(suite: Element, case: LeftOut) -> None:
 def _missing(suite: Element, case: str, why: str) -> None:
     place = shown(case.rpartition("/")[0] or "scenarios", 200)
     testcase = SubElement(suite, "testcase", classname=place, name=shown(case, 200), time="0.000")
-    error = SubElement(testcase, "error", message=shown(f"planned, not there: {why}", TEXT_MAX))
+    error = SubElement(testcase, "error", message=shown(why, TEXT_MAX))
     error.set("type", "incomplete")
 
 

@@ -226,8 +226,8 @@ _VERDICTS = f"""
 -- bench broke) stays. A case that expects nothing and has nothing wrong proves nothing: it is an
 -- ERROR of the bench, as one is that began and is not whole. A case that proved nothing and was
 -- played again does not count.
-FROM case_begin |> SELECT run, case, scenario, file, group, title, strategy, confirmed,
-     t_us AS first_us
+FROM case_begin |> SELECT run, case, coalesce(scenario, case) AS scenario, file, group, title,
+     strategy, confirmed, t_us AS first_us
 |> LEFT JOIN (SELECT run, case, end_us, attempt, repeated, broken, breaker, promises, missed
      FROM cases) USING (run, case)
 |> LEFT JOIN (SELECT run, case, count(*) AS receptions FROM matched WHERE heard GROUP BY ALL)

@@ -89,6 +89,7 @@ def score(
         books = dict(zip(runs, found_whole, strict=True))
         withheld = findings.withheld(books)
         cases = [(one["run"], one["case"]) for one in withheld]
+        cases += [(run, case) for run, book in books.items() for case in book.strange]
         tables.put_lines("read", read.lines(spark, [str(file) for file in files], cases))
         tables.put_rows("holes", findings.HOLES, findings.holes(books))
         tables.put_rows("withheld", findings.WITHHELD, withheld)

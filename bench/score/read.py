@@ -105,7 +105,7 @@ _NAMELESS = f"""
 -- last one has no open_until_us.
 WITH whole AS (FROM read |> WHERE kind IS NOT NULL),
   numbered AS (
-    FROM whole |> WHERE kind IN ('case.begin', 'case.end') AND case IS NOT NULL
+    FROM whole |> WHERE kind IN ('case.begin', 'case.end') AND case IS NOT NULL AND source = 'bench'
     |> AGGREGATE max(t_us) FILTER (WHERE kind = 'case.begin') AS begin_us,
          max(t_us) FILTER (WHERE kind = 'case.end') AS end_us GROUP BY run, case
     |> WHERE begin_us IS NOT NULL

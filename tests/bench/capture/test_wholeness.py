@@ -363,6 +363,56 @@ def test_a_stream_of_another_run_is_no_evidence(how: Ending | None, tmp_path: Pa
     assert "air: line 1 is of another run" in found.sentence
 
 
+def test_a_copy_under_the_name_of_another_stream_is_no_evidence(tmp_path: Path) -> None:
+    run = write(tmp_path, how=None)
+    (run / "tap-1.jsonl").write_bytes((run / "air.jsonl").read_bytes())
+    found = wholeness(run)
+    assert (found.judged, set(withheld(found))) == ((), set(CASES))
+    assert "tap-1: line 1 is of another stream" in found.sentence
+
+
+def test_a_line_less_in_the_stream_of_the_bench_is_missed_whatever_its_numbers(
+    tmp_path: Path,
+) -> None:
+    run = write(tmp_path, how=None)
+    had = '{"source":"bench","lines":1,"last_seq":3}', '{"source":"bench","lines":2,"last_seq":4}'
+    rewrite(run / "bench.jsonl", lambda lines: [line.replace(*had) for line in lines])
+    assert withheld(wholeness(run)) == {"b": "incomplete: 1 of its 2 lines in bench are missing"}
+
+
+def test_no_stream_is_taken_at_its_word_beside_a_bench_that_is_of_another_run(
+    tmp_path: Path,
+) -> None:
+    run, other = write(tmp_path), write(tmp_path, played=("a", "b"))
+    for name in ("bench", "lns-a"):
+        (other / f"{name}.jsonl").write_bytes((run / f"{name}.jsonl").read_bytes())
+    found = wholeness(other)
+    assert found.judged == ("a", "b")
+    assert withheld(found)["c"] == "incomplete: 3 of its 3 lines in air are missing"
+
+
+@pytest.mark.parametrize("name", ["[5]", "{}", "5", "null"])
+def test_an_end_whose_case_is_no_text_is_none(name: str, tmp_path: Path) -> None:
+    run = write(tmp_path, how=None)
+    named = '"case.end","case":"b"', f'"case.end","case":{name}'
+    rewrite(run / "bench.jsonl", lambda lines: [line.replace(*named) for line in lines])
+    found = wholeness(run)
+    assert withheld(found)["b"] == "incomplete: the run ended before this case did"
+
+
+def test_a_case_that_is_in_no_book_is_no_evidence(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    rewrite(run / "bench.jsonl", lambda lines: lines[:3])
+    rewrite(run / "air.jsonl", lambda lines: [*lines[:-1], lines[-1].replace('"d"', "5")])
+    assert wholeness(run).strange == ("5", "b", "c", "d")
+
+
+def test_a_manifest_of_another_run_is_told(tmp_path: Path) -> None:
+    run, other = write(tmp_path, how=None), write(tmp_path, how=None, seed=2)
+    (run / "manifest.json").write_bytes((other / "manifest.json").read_bytes())
+    assert "manifest.json is of another run" in wholeness(run).sentence
+
+
 def test_a_torn_end_of_a_killed_run_spoils_no_case_that_was_whole(tmp_path: Path) -> None:
     run = write(tmp_path, played=("a", "b"), broken_off=("c",), how=None)
     for name in ("air", "lns-a"):

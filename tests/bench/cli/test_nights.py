@@ -99,6 +99,33 @@ def test_history_shows_the_strip_the_segments_and_the_first_bad_build(
     assert "report.html" in shown
 
 
+@pytest.mark.parametrize(
+    ("strip", "rig", "first"),
+    [
+        ("·F", "emulated", f"new failure since {night_of(1)} (build 000000010000)"),
+        ("·F·F·F", "emulated", f"flaky; failing since {night_of(5)} (build 000000050000)"),
+        ("·- ", "simulated", f"lost; passing since {night_of(0)} (build 000000000000)"),
+        ("·???", "simulated", f"unsettled; passing since {night_of(0)} (build 000000000000)"),
+        ("???", "simulated", "unsettled"),
+        (
+            "·F·",
+            "simulated",
+            f"fixed since {night_of(2)} (build 000000020000),"
+            " unconfirmed until it has passed three times",
+        ),
+    ],
+)
+def test_the_first_line_of_a_history_is_true_to_the_letter(
+    strip: str, rig: str, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = {"·": "PASS", "F": "FAIL", "?": "INCONCLUSIVE"}
+    for number, glyph in enumerate(strip):
+        of_case = {"group/a": words[glyph]} if glyph in words else {}
+        write_night(tmp_path, number, {"group/steady": "PASS", **of_case}, rig=rig)
+    [_, told, *_] = said(capsys, "history", "group/a", "--runs", str(tmp_path)).split("\n")
+    assert told == first
+
+
 def test_history_asks_for_more_where_a_name_fits_several(
     runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -59,3 +59,15 @@ def test_a_report_of_a_run_that_is_not_whole_says_what_is_missing(
 def test_without_any_run_the_message_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="`lorabench run` makes one"):
         resolve(["latest"], runs=tmp_path / "runs")
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("PASS", 0), ("FAIL", 1)])
+def test_a_run_that_was_not_scored_ends_with_the_code_of_its_own_verdicts(
+    verdict: str, code: int, tmp_path: Path
+) -> None:
+    folder = make_run(tmp_path, "20261120T020003Z-7f3a")
+    head = {"schema": 1, "run_id": "r", "source": "bench", "case": "group/a"}
+    begin = {**head, "seq": 0, "t_us": 1, "kind": "case.begin", "scenario": "test_a"}
+    end = {**head, "seq": 1, "t_us": 2, "kind": "case.end", "verdict": verdict, "attempt": 1}
+    (folder / "bench.jsonl").write_text(f"{json.dumps(begin)}\n{json.dumps(end)}\n")
+    assert report([str(folder)]) == code

@@ -302,6 +302,16 @@ def test_one_night_more_is_folded_as_all_of_them_at_once(tmp_path: Path) -> None
     assert remembered(step).lines == memory.lines
 
 
+def test_a_night_that_is_looked_at_between_its_runs_is_one_night(tmp_path: Path) -> None:
+    write_night(tmp_path, 0, {"a": "PASS"}, rig="simulated")
+    remembered(tmp_path)
+    more = {"seed": 7, "explores": True, "time": "030000"}
+    write_night(tmp_path, 0, {"a": "PASS"}, rig="simulated", **more)
+    [line] = remembered(tmp_path).lines
+    [night] = line.nights
+    assert ([run.seed for run in night.runs], line.series["a"].strip) == ([1, 7], "·")
+
+
 def test_a_night_that_is_scored_again_is_folded_again(tmp_path: Path) -> None:
     played(tmp_path, "..F.", rig="simulated")
     (folder,) = tmp_path.glob(f"{night_of(2).replace('-', '')}*")

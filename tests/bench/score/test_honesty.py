@@ -110,6 +110,19 @@ def cut_after_a_case(run: Path) -> None:
         file.write_bytes(b"".join(line for line in lines if json.loads(line)["t_us"] <= end_us))
 
 
+def bench_cut(lines: list[bytes]) -> list[bytes]:
+    """Only the bench itself says nothing any more after its fourth case; all others go on."""
+    ends = [place for place, line in enumerate(lines) if b'"case.end"' in line]
+    return lines[: ends[3] + 1]
+
+
+def beside_a_stream_of_another_run(run: Path) -> None:
+    """What a station said in a case that this run never had."""
+    said = (run / "tap-0016C001F1500001.jsonl").read_text().splitlines()
+    rows = [{**json.loads(line), "case": "elsewhere", "source": "tap-1"} for line in said]
+    (run / "tap-1.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
 def without_answers(run: Path) -> None:
     """The tap tells nothing of what the network server said, and its numbers are in a row."""
     lines = (run / "tap-0016C001F1500001.jsonl").read_bytes().splitlines()
@@ -166,6 +179,8 @@ def changed(lines: list[bytes]) -> list[bytes]:
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "cut after a case": cut_after_a_case,
+    "the bench is cut after a case": partial(lines_changed, stream="bench", change=bench_cut),
+    "a stream of another run": beside_a_stream_of_another_run,
     "a stream is missing": without_a_stream,
     "a stream is a pipe": with_a_pipe,
     "a stream is a link to itself": with_a_link_to_itself,
@@ -182,6 +197,8 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 # What each says first, how many cases are whole, how many are withheld, and how many are not there.
 EXPECTED: dict[str, tuple[str | tuple[str, ...], int, int, int]] = {
     "cut after a case": ("8 of 12 cases have vanished from its books", 4, 0, 8),
+    "the bench is cut after a case": ("8 of 12 cases have vanished from its books", 4, 0, 8),
+    "a stream of another run": ("the stream tap-1 is not one that this run had", 12, 0, 0),
     "a stream is missing": ("12 cases are not whole", 0, 12, 0),
     "a stream is a pipe": ("12 cases are not whole", 0, 12, 0),
     "a stream is a link to itself": ("12 cases are not whole", 0, 12, 0),
@@ -744,6 +761,7 @@ def test_no_page_of_it_is_green(damage: str, scored: Scored) -> None:
     assert "<dd>12 (incomplete)</dd>" in page
     assert (folder / "summary.md").read_text("utf-8").startswith("# ⛔ ERROR: Incomplete: ")
     junit = (folder / "junit.xml").read_text("utf-8")
-    assert junit.count('type="incomplete"') == len(read_score(folder).wholeness.unplayed)
-    if not damage.startswith("the manifest is "):
-        assert "<error" in junit
+    books = read_score(folder).wholeness
+    missing = len(books.unplayed) or int(not books.withheld)
+    assert junit.count('type="incomplete"') == missing
+    assert f'errors="{missing + len(books.withheld)}"' in junit

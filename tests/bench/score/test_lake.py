@@ -51,12 +51,15 @@ def test_every_run_has_a_row_that_counts_its_rows(rescored: Rescored) -> None:
         assert row["rows"] == score["rows"] == counted
 
 
+def examples() -> list[str]:
+    """The queries of the page: in DuckDB, in Spark, and of closed months in DuckDB."""
+    page = (ROOT / "bench/score/README.md").read_text("utf-8")
+    return [part.partition("```")[0] for part in page.split("```sql")[1:]]
+
+
 @pytest.mark.spark
 def test_the_examples_of_the_page_are_queries(scored: Scored, spark: SparkSession) -> None:
-    in_duckdb, in_spark, _ = (
-        part.partition("```")[0]
-        for part in (ROOT / "bench/score/README.md").read_text("utf-8").split("```sql")[1:]
-    )
+    in_duckdb, in_spark, _ = examples()
     query = in_duckdb.replace("'lake/", f"'{scored.lake}/")
     rows = duckdb.execute(query).fetchall()
     by_spark = spark.sql(in_spark.strip().rstrip(";").replace("`lake/", f"`{scored.lake}/"))
@@ -117,6 +120,39 @@ def test_closed_months_lie_in_one_file_and_open_again(spark: SparkSession, tmp_p
         ("2026-10-31", "20261031T0", 5),
         ("2026-11-01", "20261101T0", 3),
     ]
+
+
+@pytest.mark.spark
+def test_a_month_that_was_being_replaced_when_its_process_was_killed_is_put_back(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def score(run: str, count: int) -> None:
+        lake = Lake(spark, str(tmp_path))
+        answers = rows_of(spark, "answers", run, count=str(count))
+        replace(lake, {"answers": answers}, rows_of(spark, RUNS, run), run)
+        lake.compact()
+
+    def seen() -> list[tuple[object, ...]]:
+        view = examples()[2].replace("verdicts", "answers").replace("'lake/", f"'{tmp_path}/")
+        with duckdb.connect() as of_page:
+            of_page.execute(view)
+            return of_page.execute("SELECT run, count FROM answers ORDER BY run").fetchall()
+
+    for row in (("20261030T0", 1), ("20261031T0", 2)):
+        score(*row)
+    shutil.copytree(tmp_path, tmp_path / "before")
+    score("20261101T0", 3)
+    for table in (RUNS, "answers"):  # as it lies before what is closed was removed
+        shutil.copytree(tmp_path / "before" / table, tmp_path / table, dirs_exist_ok=True)
+    assert seen() == [("20261030T0", 1), ("20261031T0", 2), ("20261101T0", 3)]
+    for table in (RUNS, "answers"):  # as it lies between two renames
+        (tmp_path / "_replaced" / table).mkdir(parents=True)
+        month = tmp_path / "closed" / table / "month=2026-10"
+        month.rename(tmp_path / "_replaced" / table / "month=2026-10")
+    score("20261031T0", 5)
+    assert seen() == [("20261030T0", 1), ("20261031T0", 5), ("20261101T0", 3)]
+    assert not (tmp_path / "_replaced").exists()
+    assert not list(tmp_path.glob("answers/night=2026-10-*/*"))
 
 
 @pytest.mark.spark
