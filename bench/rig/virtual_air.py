@@ -224,6 +224,7 @@ class SoftwareStations(Stations):
         assert isinstance(station, SoftwareStation)
         for frame in frames:
             station.station.deliver(frame.phy, **first_channel(self.setup.region))
+            await self.setup.pause(1)  # no two frames of a device end at one microsecond
 
     async def replay(self, frame: Frame, *, by: str, after_us: int) -> None:
         due_us = last_heard_us(self.setup.case.events, frame.frame_id) + after_us

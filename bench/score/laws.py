@@ -77,7 +77,6 @@ _SEEN = f"""
 |> EXTEND coalesce(least(lost_us, ended_us) <= told_us + {_UNDER_WAY_US}, false) AS is_blind"""
 # fmt: off
 _LAWS = (
-    # A reception without an outcome, or an outcome without a reception.
     _law("one outcome per reception",
         """concat(coalesce(frame_id, outcome.frame_id, 'an unreadable text'),
              if(heard, ' has no outcome', ': an outcome without a reception'))""",
