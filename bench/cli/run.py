@@ -285,7 +285,7 @@ def _left_open(left: Exception) -> str:
 def _pytest_arguments(selection: Selection) -> list[str]:
     return [
         *chosen(selection.pattern, catalogue=selection.catalogue),
-        *("-p", "lorabench", "-p", "no:cacheprovider"),
+        *("-p", "lorabench", "-p", "no:cacheprovider", "--strict-markers"),
         # No scenario needs them, and their imports take a tenth of a short run.
         *("-p", "no:hypothesispytest", "-p", "no:valkey"),
         # A look at the bench has imported what pytest would like to see first.

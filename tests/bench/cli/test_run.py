@@ -95,6 +95,15 @@ def test_a_name_that_begins_with_an_at_sign_is_a_name(
     assert "expression passed to '-k': @x" in capsys.readouterr().err
 
 
+def test_a_marker_that_is_misspelt_is_refused_by_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "test_mine.py"
+    file.write_text('import pytest\n\n@pytest.mark.requiers("redis")\nasync def test_x(rig): ...\n')
+    assert main(["run", str(file), "--capture-dir", str(tmp_path / "runs")]) == 12
+    assert "'requiers' not found in `markers`" in capsys.readouterr().err
+
+
 MEANWHILE = '''
 from pathlib import Path
 
