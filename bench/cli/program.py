@@ -3,7 +3,9 @@
 import errno
 import os
 import re
+import signal
 import sys
+import threading
 import tomllib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_what_is_closed()
+    _take_for_ctrl_c(signal.SIGTERM, signal.SIGHUP)
     try:
         return _answered(words)
     except OSError as error:
@@ -92,6 +95,18 @@ def _open_what_is_closed() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+
+
+def _take_for_ctrl_c(*numbers: signal.Signals) -> None:
+    """Who is ended by somebody else ends as he does at a terminal: nothing of his is left behind.
+
+    Not where somebody has said that it is to be left out (`nohup`).
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in numbers:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _turn_away(stream: TextIO) -> None:

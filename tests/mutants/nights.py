@@ -313,7 +313,7 @@ MUTANTS = (
         "a Java that is starting outlives the one who is interrupted",
         "bench/spark/session.py",
         "lambda number, frame: came.append(number))",
-        "before := signal.getsignal(signal.SIGINT))",
+        "signal.getsignal(number))",
         "tests/bench/score/test_honesty.py",
     ),
 )
