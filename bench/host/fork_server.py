@@ -190,7 +190,7 @@ def leave_ctrl_c() -> None:
     """Whoever waits for this process ends it, at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.default_int_handler:
+        if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
 
 

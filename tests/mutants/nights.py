@@ -319,8 +319,8 @@ MUTANTS = (
     Mutant(
         "a payload with logs in it is taken for a conformance log",
         "bench/traffic/__init__.py",
-        """    if b'"devEUI"' in head or""",
-        """    if b'"logs"' not in head and b'"devEUI"' in head or""",
+        """    if b'"devEUI"' in head or b'"rxInfo"' in head:""",
+        """    if b'"logs"' not in head:""",
         "tests/bench/traffic/test_recording.py",
     ),
     Mutant(
