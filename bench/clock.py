@@ -101,7 +101,7 @@ def left_open() -> list[str]:
 
 
 def never_awaited() -> list[tuple[str, str]]:
-    """What a server or a consumer on this loop has begun and never did; of which file it is."""
+    """What somebody on this loop has begun and never did; of which file it is."""
     return loop.never_awaited if (loop := _virtual()) else []
 
 

@@ -54,7 +54,9 @@ def main(argv: list[str] | None = None) -> int:
         config = load(arguments.config)
         startup = prepare(config)
         if arguments.check:
-            print(without_controls(summary(startup)))
+            why = _print(without_controls(summary(startup)))
+            if why:
+                raise ConfigError(f"stdout: {why}")
             return 0
         # What is there by now stays: a collection that walked it would stop the server for 30 ms.
         gc.freeze()
@@ -69,11 +71,19 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _tell_where(uri: str) -> None:
+    why = _print(f"listening {uri}")
+    if why:  # stations connect all the same
+        log.info("listening %s (nobody can be told: %s)", uri, why)
+
+
+def _print(text: str) -> str:
+    """Why nobody can be told, "" where somebody is."""
     try:
-        print(f"listening {uri}", flush=True)
-    except OSError as error:  # whoever was to read it has gone, or has no room: stations connect
-        log.info("listening %s (nobody can be told: %s)", uri, error.strerror)
+        print(text, flush=True)
+    except OSError as error:  # whoever was to read it has gone, or has no room
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error.strerror or str(error)
+    return ""
 
 
 def summary(startup: Startup) -> str:

@@ -22,6 +22,9 @@ ENCODING = "utf-8-sig"
 """That of a TOML file, with a byte order mark or without."""
 
 
+_CHARACTERS_MAX = 64 << 20
+
+
 class ConfigError(Exception):
     """A configuration that cannot be used; one line a mistake: file, line, key, what to do."""
 
@@ -51,10 +54,13 @@ def read_table(path: Path) -> tuple[dict[str, Any], str]:
     A byte order mark, which editors of Windows put before a text, is no part of it.
     """
     try:
-        text = path.read_text(encoding=ENCODING)
+        with path.open(encoding=ENCODING) as file:
+            text = file.read(_CHARACTERS_MAX + 1)
     except (OSError, UnicodeDecodeError) as error:
         said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"{path}: cannot be read: {said}") from error
+    if len(text) > _CHARACTERS_MAX:
+        raise ConfigError(f"{path}: cannot be read: it has more than {_CHARACTERS_MAX >> 20} MiB")
     try:
         return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as error:

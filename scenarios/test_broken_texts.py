@@ -179,7 +179,6 @@ async def test_an_eui_may_be_spelled_in_more_than_one_way(rig, spelled):
 UNREADABLE = {
     "a list": "[]",
     "a number": "7",
-    "a version without a station": '{"msgtype":"version"}',
     "a report without a number": '{"msgtype":"dntxed","DevEui":"1-2-3-4-5-6-7-8"}',
     "a question without its time": '{"msgtype":"timesync"}',
     "clocks without clocks": '{"msgtype":"getxtime"}',
@@ -220,11 +219,24 @@ async def test_a_message_of_no_use_is_passed_over(rig, text):
     await told_between(rig, text)
 
 
-async def test_a_version_needs_no_more_than_a_name(rig):
-    """What a station can do is its own business: it is configured, and serves as before."""
+VERSIONS = {
+    "a name": {"station": "2.0.6"},
+    "nothing": {},
+    "no name": {"station": None},
+    "a name that is a number": {"station": 2},
+    "a list of features": {"station": "2.0.6", "features": ["rmtsh", "gps"]},
+    "no features": {"station": "2.0.6", "features": None},
+    "a protocol as text": {"station": "2.0.6", "protocol": "2"},
+    "a protocol of the future": {"station": "2.0.6", "protocol": 3},
+}
+
+
+@pytest.mark.parametrize("said", VERSIONS.values(), ids=VERSIONS)
+async def test_a_version_is_answered_whatever_it_says(rig, said):
+    """What a station can do is its own business: without router_config its radio never runs."""
     rig.only("west")
     before = await rig.alpha.send(confirmed=True)
-    await rig.say('{"msgtype":"version","station":"2.0.6"}', by="west")
+    await rig.say(json.dumps({"msgtype": "version", **said}), by="west")
     await rig.wait(seconds(6))
     after = await rig.alpha.send(confirmed=True)
     for uplink in (before, after):

@@ -113,7 +113,7 @@ async def test_a_join_accept_is_opened(rig, channels):
     due += ["channels 867100000 Hz, 867900000 Hz" if channels else "CFList none", "MIC valid"]
     rig.read_frame(bytes.fromhex(phy), *key, says=due)
     why = "error: cannot read this frame: the MIC of the join-accept does not fit this AppKey"
-    rig.read_frame(bytes.fromhex(phy), "--app-key", "00" * 16, says=[why], status=2)
+    rig.read_frame(bytes.fromhex(phy), "--app-key", "00" * 16, says=[why], status=4)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_an_option_that_is_wrong_is_told(rig, options, says):
     if "4294967298" in says:
         says += " wire, 2"
     phy = bytes.fromhex("40F17DBE4900020001954378762B11FF0D")
-    rig.read_frame(phy, *options, says=[f"error: {says}"], status=2)
+    rig.read_frame(phy, *options, says=[f"error: {says}"], status=4)
 
 
 NO_JOIN_ACCEPT = "error: cannot read this frame: a join-accept has 17 or 33 bytes, not {}"
@@ -220,7 +220,7 @@ async def test_what_is_no_frame_is_told_so(rig):
     """With what is wrong, at the first and the last length of each kind."""
     await served(rig)
     for phy, says in REFUSED:
-        rig.read_frame(bytes.fromhex(phy), says=[says], status=2)
+        rig.read_frame(bytes.fromhex(phy), says=[says], status=4)
     for phy, lines in OTHERS:
         rig.read_frame(bytes.fromhex(phy), says=lines)
 

@@ -5,7 +5,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self, TextIO
@@ -111,15 +111,22 @@ def command_line(command: str, *words: object) -> str:
 
 def options(**said: object) -> list[str]:
     """Options as one types them: a flag for True, nothing for None, False and no text."""
-    words: list[str] = []
+    return [word for name, *value in _options(said) for word in (name, *value)]
+
+
+def joined_options(**said: object) -> list[str]:
+    """The same for pytest, for which a word of its own that begins with @ names a file."""
+    return ["=".join(option) for option in _options(said)]
+
+
+def _options(said: Mapping[str, object]) -> Iterator[tuple[str, ...]]:
     for name, value in said.items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
-            words.append(option)
+            yield (option,)
         elif value is not None and value is not False and value != "":
-            each = value if isinstance(value, tuple) else (value,)
-            words += [word for one in each for word in (option, str(one))]
-    return words
+            for one in value if isinstance(value, tuple) else (value,):
+                yield option, str(one)
 
 
 def shown_path(path: Path) -> str:

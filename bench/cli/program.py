@@ -3,7 +3,9 @@
 import errno
 import os
 import re
+import signal
 import sys
+import threading
 import tomllib
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from inspect import cleandoc
 from pathlib import Path
 from tomllib import TOMLDecodeError
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TextIO
 
 from cyclopts import App, CycloptsError
@@ -55,6 +57,8 @@ of its own, by command), and its function.
 Only the module that is asked for is imported: all of them take more than a second.
 """
 
+INTERRUPTED = "interrupted. What was captured so far stays."
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Why a disk takes no more, which no other word of a person would change."""
 
@@ -71,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_what_is_closed()
+    ended: list[int] = []
+    _take_for_ctrl_c(ended, signal.SIGTERM, signal.SIGHUP)
     try:
         return _answered(words)
     except OSError as error:
@@ -83,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _turn_away(stream)
         return ExitCode.INTERRUPTED if gone else ExitCode.BENCH_ERROR
     except Exception:
+        if ended:  # a Java that is ended with this process fails in its own words
+            return _told(words, INTERRUPTED, ExitCode.INTERRUPTED)
         traceback.print_exc()
         return ExitCode.BENCH_ERROR  # the interpreter's 1 would be the FAIL of a network server
 
@@ -92,6 +100,23 @@ def _open_what_is_closed() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
+
+
+def _take_for_ctrl_c(ended: list[int], *numbers: signal.Signals) -> None:
+    """Who is ended by somebody else ends as he does at a terminal: nothing of his is left behind.
+
+    Not where somebody has said that it is to be left out (`nohup`).
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in numbers:
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, end)
 
 
 def _turn_away(stream: TextIO) -> None:
@@ -120,8 +145,7 @@ def _answered(words: list[str]) -> int:
         code = ExitCode.BENCH_ERROR if is_full else ExitCode.USAGE
         return _told(words, _of_the_world(error), code)
     except KeyboardInterrupt:
-        text = "interrupted. What was captured so far stays."
-        return _told(words, text, ExitCode.INTERRUPTED)
+        return _told(words, INTERRUPTED, ExitCode.INTERRUPTED)
 
 
 def _flush() -> None:

@@ -26,6 +26,7 @@ from bench.cli.output import (
     Without,
     answer,
     command_line,
+    joined_options,
     labelled,
     options,
     refusing,
@@ -81,22 +82,22 @@ class Selection:
     explored: Path | None = None
     without: Mapping[str, str] = field(default_factory=dict)
 
-    def options(self, **more: object) -> list[str]:
+    def said(self, **more: object) -> dict[str, object]:
         """What a command line says of it, with `more` that is spelled for whoever reads it."""
-        return options(
-            rig=self.rig,
-            seed=self.seed,
-            strategy=self.strategy,
-            each_once=self.each_once,
-            retention=self.retention_s or None,
-            tls=self.tls,
-            limit=self.limit,
+        return {
+            "rig": self.rig,
+            "seed": self.seed,
+            "strategy": self.strategy,
+            "each_once": self.each_once,
+            "retention": self.retention_s or None,
+            "tls": self.tls,
+            "limit": self.limit,
             **more,
-        )
+        }
 
     @property
     def repeat(self) -> str:
-        said = self.options(
+        said = self.said(
             bench=self.bench and shown_path(self.bench),
             without=tuple(self.without),
             redis=self.redis_url and without_login(self.redis_url),
@@ -105,7 +106,7 @@ class Selection:
             dut=self.origin.dut,
             capture_dir=None if self.capture_dir == RUNS else shown_path(self.capture_dir),
         )
-        return command_line("run", *filter(None, [self.pattern]), *said)
+        return command_line("run", *filter(None, [self.pattern]), *options(**said))
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,18 +284,20 @@ def _left_open(left: Exception) -> str:
 def _pytest_arguments(selection: Selection) -> list[str]:
     return [
         *chosen(selection.pattern, catalogue=selection.catalogue),
-        *("-p", "lorabench", "-p", "no:cacheprovider"),
+        *("-p", "lorabench", "-p", "no:cacheprovider", "--strict-markers"),
         # No scenario needs them, and their imports take a tenth of a short run.
         *("-p", "no:hypothesispytest", "-p", "no:valkey"),
         # A look at the bench has imported what pytest would like to see first.
         *("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"),
         *(f"--without={name}={why}" for name, why in selection.without.items()),
-        *selection.options(
-            explored=selection.explored,
-            redis=selection.redis_url,
-            bench=selection.bench,
-            capture_dir=selection.capture_dir,
-            **asdict(selection.origin),
+        *joined_options(
+            **selection.said(
+                explored=selection.explored,
+                redis=selection.redis_url,
+                bench=selection.bench,
+                capture_dir=selection.capture_dir,
+                **asdict(selection.origin),
+            )
         ),
     ]
 

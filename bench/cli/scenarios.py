@@ -211,7 +211,7 @@ def chosen(pattern: str | None, *, catalogue: Path | None = None) -> list[str]:
     if catalogue is not None:
         if not catalogue.is_file():
             raise Refused(f"--catalogue: there is no file {catalogue}.")
-        only = [] if pattern is None else ["-k", pattern]
+        only = [] if pattern is None else [f"-k={pattern}"]
         if _keeps_histories(catalogue):
             explored = [str(folder / _HISTORIES), *only, "--explored", str(catalogue)]
             return [*explored, *_settings(folder)]
@@ -222,7 +222,7 @@ def chosen(pattern: str | None, *, catalogue: Path | None = None) -> list[str]:
     if Path(file).is_dir() and not _is_word(file):
         return [file]
     if not file.endswith(".py"):
-        return [str(folder), "-k", pattern, *_settings(folder)]
+        return [str(folder), f"-k={pattern}", *_settings(folder)]
     path = _file_of(file, folder)
     own = not path.resolve().is_relative_to(folder)
     which = f"{path}::{function}".removesuffix("::")

@@ -187,8 +187,11 @@ def _work_into(result: Connection, work: Callable[..., Any], arguments: tuple[ob
 
 
 def leave_ctrl_c() -> None:
-    """Whoever waits for this process ends it."""
+    """Whoever waits for this process ends it, at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
 
 
 # --- in the process of the fork server, and in its forks ----------------------------------------

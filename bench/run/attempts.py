@@ -5,8 +5,10 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import lns
 from bench.capture.reading import Event
 from bench.clock import broken_off, left_open, never_awaited
 from bench.device.interfaces import (
@@ -102,6 +104,7 @@ class Turn:
 
 _JOIN = re.compile(r"[0-9A-F]{16}:[0-9A-F]{16}:[0-9]+")
 ONLY = Turn(again=False)
+UNDER_TEST = Path(lns.__path__[0])
 OF_CONSUMER = {inbox.__file__, incoming.__file__}
 """Only consumers run what stands here."""
 MENDED_WITHIN_S = 60
@@ -138,6 +141,9 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
             whose = Owner.APPLICATION if of.startswith("consumer") else Owner.LNS
             case.find(serves_not(whose, f"{of} has left a connection open"))
     for what, file in never_awaited():
+        if not Path(file).is_relative_to(UNDER_TEST):
+            error, owner = f"{what}() was never awaited: write `await` before it", BENCH
+            continue
         whose = Owner.APPLICATION if file in OF_CONSUMER else Owner.LNS
         case.find(serves_not(whose, f"{what}: expected to be awaited, observed forgotten"))
     stall_us = max((e["late_us"] for e in case.events if e["kind"] == "host.stalled"), default=0)
@@ -222,6 +228,8 @@ def told_of(mistake: BaseException, play: Play) -> str:
     """What is wrong, after the line of the scenario in which it came about."""
     place = place_in(play.title.file, mistake.__traceback__)
     text = str(mistake) if isinstance(mistake, ScenarioMistake) else innermost(mistake)
+    if "'coroutine' object" in text:
+        text += "; is there an `await` missing?"
     return f"{place}: {text}" if place else text
 
 

@@ -4,6 +4,7 @@ All that takes time to import is here; `bench.pytest_plugin`, which pytest loads
 there are scenarios, comes to it when there are some.
 """
 
+import asyncio
 import errno
 import gc
 import importlib
@@ -25,10 +26,11 @@ from bench.lab.inventory import Inventory, InventoryError, NoSuchPart, load
 from bench.run.attempts import Play
 from bench.run.run_record import RunRecord, RunSettings
 from bench.verdict.case import Result, Title, Verdict
+from lns.clock import StoreUnavailable
 from lns.complaints import without_controls
 from lns.dedup.strategy import Strategy
 from lns.server.address import without_login
-from lns.store.redis_wire import redis_server
+from lns.store.redis_wire import RedisWire, redis_server
 
 USAGE, BENCH_ERROR = 4, 12
 PLACE_ERRORS = frozenset(
@@ -41,6 +43,7 @@ GARBAGE_MIN = 20_000
 which is all of it garbage in the end, and nothing but a waste of time to look at before."""
 ROW = ("strategy", "confirmed")
 """What a scenario leaves open, and so is played in every way."""
+_REDIS_ANSWERS_US = 5_000_000
 
 
 class Run(Protocol):
@@ -88,10 +91,8 @@ class ScenarioSession:
                 raise pytest.UsageError(f"{option}: the simulated rig has no wires; leave it out")
             if rig == "hardware" and config.getoption(option):
                 raise pytest.UsageError(f"{option}: only for the emulated rig; leave it out")
-        try:
-            redis_server(config.getoption("--redis") or "redis://unnamed")
-        except ValueError as error:
-            raise pytest.UsageError(f"--redis: {error}") from None
+        if redis_url := config.getoption("--redis"):
+            _look_for_redis(redis_url)
         self._arguments = arguments_of(config)
         runs_dir = Path(config.getoption("--capture-dir"))
         self.record = RunRecord(
@@ -104,7 +105,7 @@ class ScenarioSession:
         settings = RunSettings(
             retention_s=config.getoption("--retention"),
             tls=config.getoption("--tls"),
-            redis_url=config.getoption("--redis"),
+            redis_url=redis_url,
             inventory=inventory,
             arguments=self._arguments,
             waiting=partial(_tell_who_waits, config),
@@ -228,6 +229,20 @@ class ScenarioSession:
 def _left_out(rig: str, lacking: Sequence[Sequence[str]]) -> list[str]:
     names = ", ".join(sorted({name for names in lacking for name in names}))
     return [f"left out   {len(lacking)} (the {rig} rig lacks: {names})"] if names else []
+
+
+def _look_for_redis(url: str) -> None:
+    async def ask() -> None:
+        wire = RedisWire(redis_server(url), patience_us=_REDIS_ANSWERS_US)
+        try:
+            await wire.do("PING")
+        finally:
+            await wire.close()
+
+    try:
+        asyncio.run(ask())
+    except (ValueError, StoreUnavailable) as error:
+        raise pytest.UsageError(f"--redis: {error}") from None
 
 
 def arguments_of(config: pytest.Config) -> tuple[str, ...]:

@@ -386,11 +386,16 @@ def _interrupted_later() -> Iterator[list[int]]:
         return
     for name in _LOGGERS:
         logging.getLogger(name).addFilter(_is_no_interruption)
-    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    before = {
+        number: signal.signal(number, lambda number, frame: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if callable(signal.getsignal(number))
+    }
     try:
         yield came
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 _LOGGERS = ("root", "py4j.clientserver", "py4j.java_gateway")

@@ -87,10 +87,11 @@ def read(
     """
     text = _text(path, bytes_max)
     head = text[:_HEAD_BYTES]
-    if b'"logs"' in head:
-        found = conformance.read(path, text, seed=seed, limit=limit, stations=stations)
-    elif b'"devEUI"' in head or b'"rxInfo"' in head:
+    # What an application made of a payload (`object`) may have any name in it.
+    if b'"devEUI"' in head or b'"rxInfo"' in head:
         found = campus_iot.read(path, text, seed=seed, limit=limit)
+    elif b'"logs"' in head:
+        found = conformance.read(path, text, seed=seed, limit=limit, stations=stations)
     else:
         raise TrafficError(path, "", f"unknown format; known are: {'; '.join(KNOWN)}")
     if not found.logs:

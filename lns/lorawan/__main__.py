@@ -34,12 +34,17 @@ _M_TYPE_NAMES = {
     MType.CONFIRMED_DOWN: "confirmed data down",
 }
 
+WRONG = 4
+
 Lines = Iterator[tuple[str, str]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the fields of one frame; 0 if it could be read, 2 on bad input."""
-    arguments = _parser().parse_args(argv)
+    """Print the fields of one frame; 0 if it could be read, 4 on bad input."""
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as stop:
+        raise SystemExit(WRONG if stop.code else 0) from None
     try:
         phy = _bytes("the frame", arguments.frame)
         frame = parse(phy)
@@ -72,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _refuse(why: str) -> int:
     print(f"error: {why}", file=sys.stderr)
-    return 2
+    return WRONG
 
 
 def _bytes(what: str, text: str) -> bytes:

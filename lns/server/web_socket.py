@@ -113,6 +113,44 @@ class Doors:
             visitor.drop(GOES_AWAY)
 
 
+_OCTETS_A_TURN = 4096
+
+
+class InSips(asyncio.BufferedProtocol):
+    """Takes 4 KiB of a connection in one turn of the event loop, and not all that has come.
+
+    Of the shortest frames of a WebSocket ten thousand are in 64 KiB: whoever sends nothing but
+    pings kept every station waiting for a second, again and again.
+    """
+
+    def __init__(self, of: asyncio.BaseProtocol) -> None:
+        self._of = cast(asyncio.Protocol | asyncio.BufferedProtocol, of)
+        self._octets = memoryview(bytearray(_OCTETS_A_TURN))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._octets
+
+    def buffer_updated(self, nbytes: int) -> None:
+        octets = self._octets[:nbytes]
+        if isinstance(self._of, asyncio.Protocol):
+            self._of.data_received(bytes(octets))
+        else:
+            cast(memoryview, self._of.get_buffer(nbytes))[:nbytes] = octets
+            self._of.buffer_updated(nbytes)
+
+    def eof_received(self) -> bool | None:
+        return self._of.eof_received()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._of.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._of.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._of.resume_writing()
+
+
 class TlsDoor(asyncio.Protocol):
     """One accepted connection until its TLS handshake is over; then it is `behind`'s.
 
@@ -194,6 +232,7 @@ class TlsDoor(asyncio.Protocol):
 
     def _hand_over(self, secured: asyncio.Transport) -> None:
         self._doors.closed(self)
+        self._plain.set_protocol(InSips(self._plain.get_protocol()))
         secured.set_protocol(self._behind)
         self._behind.connection_made(secured)
         for data in self._early:
@@ -328,6 +367,8 @@ class WebSocket(ServerConnection):
         # Over TLS nobody knows it any more once the connection is lost.
         self.host, self.peer = host_of(transport), peer_of(transport)
         plain = transport.get_extra_info("socket")
+        if transport.get_extra_info("ssl_object") is None:  # else there is a `TlsDoor` before it
+            self.transport.set_protocol(InSips(self))
         if plain is not None:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BUFFER_BYTES)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BUFFER_BYTES)

@@ -162,14 +162,9 @@ class Propdf(Heard, frozen=True, kw_only=True):
 
 
 class Version(Struct, frozen=True):
-    """The first message of a station; `features` is a space separated list."""
+    """The first message of a station; what else it says of itself makes no difference."""
 
     station: str
-    firmware: str | None = None
-    package: str | None = None
-    model: str | None = None
-    protocol: int = 2
-    features: str = ""
 
 
 class Dntxed(Struct, frozen=True, kw_only=True):

@@ -53,7 +53,6 @@ class Versioned:
     """A station introduced itself."""
 
     station_version: str
-    features: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +134,8 @@ class StationProtocol:
                 self._events.append(uplink)
             case Malformed(why, msgtype) as malformed:
                 self._events.append(Rejected(why, msgtype or "", malformed.is_reception))
+                if msgtype == "version":  # without router_config its radio never runs
+                    self._configure("of a version that cannot be read")
             case Dntxed() as sent:
                 self._events.append(
                     Transmitted(sent.diid, sent.dev_eui, sent.dr, sent.freq_hz, sent.xtime)
@@ -144,9 +145,8 @@ class StationProtocol:
                 # its radio has run for a moment (Basics Station, timesync.c).
                 shown = [XtimeSample(xtime) for xtime in xtimes if xtime]
                 self._events += shown or [XtimeSample(0)]
-            case Version() as version:
-                self._events.append(Versioned(version.station, tuple(version.features.split())))
-                self._configure()
+            case Version(station=station):
+                self._configure(station)
             case Timesync(txtime=txtime):
                 self._answer_timesync(txtime)
             case Ignored(msgtype):
@@ -156,7 +156,8 @@ class StationProtocol:
             case _:
                 self._events.append(Passed("router-info"))
 
-    def _configure(self) -> None:
+    def _configure(self, station_version: str) -> None:
+        self._events.append(Versioned(station_version))
         mux_time = self._utc().timestamp()
         self._texts += [router_config_text(self._region, mux_time), getxtime_text(mux_time)]
 

@@ -106,7 +106,8 @@ def look(path: Path, kind: Kind, query: Change[T]) -> T:
         uri = f"{path.absolute().as_uri()}?{mode}"
         with closing(sqlite3.connect(uri, _OPEN_S, isolation_level=None, uri=True)) as db:
             db.execute("BEGIN")
-            _check(db, path, kind)
+            if _check(db, path, kind):
+                raise FileUnusable(f"{path} is empty: nobody has written {kind.name} there yet")
             [version] = db.execute("PRAGMA user_version").fetchone()
             if version < len(kind.upgrades):
                 raise FileUnusable(

@@ -425,3 +425,38 @@ async def test_never_begins(rig):
     done, interrupted = cases(ran.events)
     assert done[-1]["kind"] == "case.end"
     assert any(event["kind"] == "lns.outcome" for event in interrupted)
+
+
+FORGETFUL = """
+
+async def test_forgets_a_verb(rig):
+    uplink = await stimulus(rig)
+    rig.wait(1)
+
+
+async def helps(rig):
+    await rig.wait(1)
+
+
+async def test_forgets_its_own(rig):
+    await stimulus(rig)
+    helps(rig)
+
+
+async def test_forgets_to_send(rig):
+    rig.only("west")
+    rig.expect(rig.alpha.send(), NEW, first="west")
+"""
+
+
+def test_what_a_scenario_forgets_to_await_is_an_error_of_its_own(tmp_path: Path) -> None:
+    ran = pytest_in(tmp_path, FORGETFUL)
+    assert ran.verdicts == dict.fromkeys(
+        ("here/forgets_a_verb", "here/forgets_its_own", "here/forgets_to_send"), "ERROR"
+    )
+    for said in (
+        "Rig.wait() was never awaited: write `await` before it",
+        "helps() was never awaited: write `await` before it",
+        "'coroutine' object has no attribute 'confirmed'; is there an `await` missing?",
+    ):
+        assert said in ran.output

@@ -9,6 +9,7 @@ from lns.dedup.session import Listening
 from lns.dedup.strategy import Strategy
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui
+from lns.toml_file import read_table
 from lns.uplink.registry import Activation, DeviceClass, EndDevice, LoRaWanVersion
 
 APP_KEY = "00112233445566778899AABBCCDDEEFF"
@@ -286,6 +287,11 @@ def test_the_same_eui_in_two_spellings_is_the_same(folder: Path) -> None:
 )
 def test_a_file_that_is_none(folder: Path, text: str, sentence: str) -> None:
     assert mistakes(folder, text) == [sentence]
+
+
+def test_a_file_without_an_end_is_not_read_for_ever() -> None:
+    with pytest.raises(ConfigError, match="/dev/zero: cannot be read: it has more than 64 MiB"):
+        read_table(Path("/dev/zero"))
 
 
 def test_a_misspelled_section_is_told_where_it_stands(folder: Path) -> None:

@@ -69,6 +69,13 @@ def test_as_a_process_of_its_own(lns_toml: Path) -> None:
     assert "Traceback" not in bad.stderr
 
 
+def test_a_summary_that_nobody_can_be_told_is_one_sentence(lns_toml: Path) -> None:
+    command = [sys.executable, "-m", "lns", str(lns_toml), "--check"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (4, "stdout: No space left on device\n")
+
+
 def test_a_server_whose_output_takes_no_more_serves_and_says_so_in_its_log(lns_toml: Path) -> None:
     lns_toml.write_text('[lns]\nid = "lns-a"\nlisten = "127.0.0.1:0"\n')
     command = [sys.executable, "-m", "lns", str(lns_toml)]

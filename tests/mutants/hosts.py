@@ -223,6 +223,13 @@ MUTANTS = (
         "tests/bench/test_clock.py",
     ),
     Mutant(
+        "what a scenario forgets to await is nobody's",
+        "bench/run/attempts.py",
+        "        if not Path(file).is_relative_to(UNDER_TEST):\n            error, owner =",
+        "        if not Path(file).is_relative_to(UNDER_TEST):\n            _ =",
+        "tests/bench/test_pytest_plugin.py",
+    ),
+    Mutant(
         "what a server forgets to await is nobody's",
         "bench/run/attempts.py",
         "in never_awaited():",

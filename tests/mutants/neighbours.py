@@ -7,7 +7,16 @@ CAPTURE = "tests/lns/test_capture.py"
 
 LATE = "tests/lns/test_late_stations.py"
 
+PEERS = "tests/lns/server/test_hostile_peers.py"
+
 MUTANTS = (
+    Mutant(
+        "whoever sends nothing but pings keeps the others waiting",
+        "lns/server/web_socket.py",
+        "_OCTETS_A_TURN = 4096",
+        "_OCTETS_A_TURN = 1 << 20",
+        PEERS,
+    ),
     Mutant(
         "a station that cannot answer is never named",
         "lns/connections.py",

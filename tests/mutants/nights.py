@@ -310,10 +310,24 @@ MUTANTS = (
         "tests/bench/cli/test_output.py",
     ),
     Mutant(
+        "whoever is ended by somebody else leaves everything behind",
+        "bench/cli/program.py",
+        "        if signal.getsignal(number) is signal.SIG_DFL:",
+        "        if False:",
+        "tests/bench/cli/test_program.py",
+    ),
+    Mutant(
+        "a payload with logs in it is taken for a conformance log",
+        "bench/traffic/__init__.py",
+        """    if b'"devEUI"' in head or b'"rxInfo"' in head:""",
+        """    if b'"logs"' not in head:""",
+        "tests/bench/traffic/test_recording.py",
+    ),
+    Mutant(
         "a Java that is starting outlives the one who is interrupted",
         "bench/spark/session.py",
         "lambda number, frame: came.append(number))",
-        "before := signal.getsignal(signal.SIGINT))",
+        "signal.getsignal(number))",
         "tests/bench/score/test_honesty.py",
     ),
 )

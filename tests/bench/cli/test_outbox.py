@@ -70,6 +70,15 @@ def test_the_same_as_json(path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     }
 
 
+def test_a_file_in_which_nothing_was_ever_written_is_called_empty(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.touch()
+    assert main(["outbox", str(path)]) == 4
+    said = f"lorabench: {path} is empty: nobody has written the outbox of a network server there"
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_looking_changes_nothing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outbox = Outbox(path)
     fill(outbox)

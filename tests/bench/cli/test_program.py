@@ -1,7 +1,9 @@
 """The program as a person meets it: help, mistakes, JSON, exit codes."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -243,3 +245,36 @@ def test_a_disk_that_is_full_is_told_with_the_file(
     report, certificates = capsys.readouterr().err.splitlines()
     assert re.fullmatch(f"lorabench: {run}/.*: File too large.", report)
     assert re.fullmatch(f"lorabench: {tmp_path}/made.*: File too large.", certificates)
+
+
+ENDED = """
+import os
+import signal
+
+from bench.clock import seconds
+
+
+async def test_ended(rig):
+    os.kill(os.getpid(), signal.{})
+    while True:
+        await rig.wait(seconds(1))
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_who_is_ended_by_somebody_else_ends_as_with_ctrl_c(name: str, tmp_path: Path) -> None:
+    (tmp_path / "test_mine.py").write_text(ENDED.format(name))
+    words = [sys.executable, "-m", "bench", "run", "test_mine.py", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    run = subprocess.run(
+        words,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 2
+    assert json.loads(run.stdout)["wholeness"]["whole"] is False
+    assert "Traceback" not in run.stderr

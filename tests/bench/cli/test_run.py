@@ -83,6 +83,27 @@ def test_a_run_of_a_few_cases_says_of_what_it_is(
     assert main(["run", "--limit", "0"]) == ExitCode.USAGE
 
 
+def test_a_name_that_begins_with_an_at_sign_is_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["multi_concentrator", "--limit", "1", "--line", "@x", "--dut", "@y", "--json"]
+    assert main(["run", *words, "--capture-dir", str(tmp_path)]) == ExitCode.PASSED
+    told = json.loads(capsys.readouterr().out)
+    manifest = json.loads((Path(told["run"]) / "manifest.json").read_text("utf-8"))
+    assert (manifest["line"], manifest["dut"]["version"]) == ("@x", "y")
+    assert main(["run", "@x"]) == ExitCode.USAGE
+    assert "expression passed to '-k': @x" in capsys.readouterr().err
+
+
+def test_a_marker_that_is_misspelt_is_refused_by_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "test_mine.py"
+    file.write_text('import pytest\n\n@pytest.mark.requiers("redis")\nasync def test_x(rig): ...\n')
+    assert main(["run", str(file), "--capture-dir", str(tmp_path / "runs")]) == 12
+    assert "'requiers' not found in `markers`" in capsys.readouterr().err
+
+
 MEANWHILE = '''
 from pathlib import Path
 

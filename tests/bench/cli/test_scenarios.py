@@ -70,7 +70,7 @@ def test_without_a_pattern_all_scenarios_are_chosen() -> None:
 
 
 def test_a_pattern_is_an_expression_over_all_of_them() -> None:
-    wanted = [str(scenarios_folder()), "-k", "replay and not storm", *SETTINGS]
+    wanted = [str(scenarios_folder()), "-k=replay and not storm", *SETTINGS]
     assert chosen("replay and not storm") == wanted
 
 

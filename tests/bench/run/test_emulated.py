@@ -304,6 +304,13 @@ def test_a_url_that_names_no_store_is_refused(tmp_path: Path) -> None:
     assert "the-secret" not in ran.output
 
 
+def test_a_store_that_is_away_is_told_before_anything_starts(tmp_path: Path) -> None:
+    ran = emulated_in(tmp_path, PASSES, "--redis", "redis://user:the-secret@127.0.0.1:1")
+    assert (ran.code, ran.runs) == (4, [])
+    assert "--redis: redis://127.0.0.1:1/0 is not available: Error 111" in ran.output
+    assert "the-secret" not in ran.output
+
+
 def test_what_this_host_broke_is_played_again_and_a_mistake_of_a_scenario_is_not(
     mixed: Ran,
 ) -> None:

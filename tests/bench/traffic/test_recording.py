@@ -1,6 +1,7 @@
 """The order of things in a log."""
 
 import gzip
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -88,6 +89,14 @@ def test_the_content_tells_the_format_and_gzip_not_the_name(
     path = tmp_path / name
     path.write_bytes(gzip.compress(excerpt.read_bytes()))
     assert read(path).logs == read(excerpt).logs
+
+
+def test_what_an_application_made_of_a_payload_is_no_format(tmp_path: Path) -> None:
+    path = tmp_path / "decoded.ndjson"
+    events = [json.loads(line) for line in SAINT_EYNARD.read_text("utf-8").splitlines()]
+    told = [json.dumps({**event, "object": {"logs": 3}}) for event in events]
+    path.write_text("\n".join(told))
+    assert read(path).logs[0].uplinks == read(SAINT_EYNARD).logs[0].uplinks
 
 
 def test_an_unknown_format_is_refused_and_the_known_ones_are_named(tmp_path: Path) -> None:

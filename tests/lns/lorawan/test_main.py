@@ -30,7 +30,7 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, str]:
 
 def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
     """What the command says about input it cannot use."""
-    assert main(argv) == 2
+    assert main(argv) == 4
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.startswith("error: ")
@@ -218,10 +218,10 @@ def test_bad_input_is_refused_in_one_plain_line(
 
 
 @pytest.mark.parametrize("argv", [[], [FRAME, "--f-cnt", "x"], [FRAME, "--unknown"]])
-def test_wrong_options_exit_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_exit_with_4(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(argv)
-    assert left.value.code == 2
+    assert left.value.code == 4
     assert "Traceback" not in capsys.readouterr().err
 
 

@@ -22,6 +22,9 @@ QUICK = Limits(
     opening_us=1_000_000, question_us=1_000_000, closing_us=100_000, opening_max=20,
     message_bytes_max=65_536,
 )  # fmt: skip
+SHORTEST_PING, SHORTEST_PONG = b"\x89\x80" + bytes(4), b"\x8a\x00"
+PINGS = 20_000
+TURN_BYTES_MAX = 4096  # three turns of the server, if the reader was late
 MALFORMED = ("-", "dropped", "Malformed", "NotAsked")
 
 
@@ -123,6 +126,20 @@ def test_wrong_types_in_every_field_harm_nobody() -> None:
     reasons = of_west(beside_a_station(hostile))
     assert set(reasons) <= {"Malformed", "MicMismatch", "UnknownDevice"}
     assert reasons.count("Malformed") > len(fields) * len(values) * 3 // 4
+
+
+def test_of_pings_that_come_at_once_a_few_are_answered_in_a_turn() -> None:
+    answered: list[int] = []
+
+    async def hostile(served: Listening) -> None:
+        link = await connected(served)
+        link.writer.write(SHORTEST_PING * PINGS)
+        while sum(answered) < PINGS * len(SHORTEST_PONG):
+            answered.append(len(await link.reader.read(1 << 20)))
+        link.reset()
+
+    beside_a_station(hostile)
+    assert max(answered) < TURN_BYTES_MAX
 
 
 def test_binary_messages_are_counted_and_not_read() -> None:

@@ -43,7 +43,7 @@ def server() -> StationProtocol:
 def test_a_station_is_configured_and_asked_for_its_clock() -> None:
     lns, mux_time = server(), UTC_NOW.timestamp()
     lns.receive_text(version_text("2.0.6(linux/std)", features="rmtsh prod"))
-    assert lns.events_received() == [Versioned("2.0.6(linux/std)", ("rmtsh", "prod"))]
+    assert lns.events_received() == [Versioned("2.0.6(linux/std)")]
     asked = {"msgtype": "getxtime", "MuxTime": mux_time}
     said = [json.loads(text) for text in lns.texts_to_send()]
     assert said == [router_config(EU868, mux_time=mux_time), asked]
@@ -117,7 +117,7 @@ def test_what_a_server_has_no_use_for(text: str, msgtype: str) -> None:
     ("text", "msgtype"),
     [("[]", ""), ('{"msgtype":"dntxed"}', "dntxed"), ('{"msgtype":"getxtime"}', "getxtime"),
      ('{"msgtype":"timesync","txtime":"x"}', "timesync"), ('{"router":7.5}', ""),
-     ('{"msgtype":"version"}', "version"), ('{"msgtype":"propdf"}', "propdf")],
+     ('{"msgtype":"propdf"}', "propdf")],
 )  # fmt: skip
 def test_a_broken_message_that_is_no_reception_is_an_event(text: str, msgtype: str) -> None:
     lns = server()
@@ -125,6 +125,15 @@ def test_a_broken_message_that_is_no_reception_is_an_event(text: str, msgtype: s
     (event,) = lns.events_received()
     assert isinstance(event, Rejected)
     assert (event.msgtype, event.reception) == (msgtype, False)
+
+
+def test_a_version_that_cannot_be_read_is_told_and_answered() -> None:
+    lns = server()
+    lns.receive_text('{"msgtype":"version","station":null}')
+    rejected, versioned = lns.events_received()
+    assert isinstance(rejected, Rejected) and rejected.msgtype == "version"
+    assert versioned == Versioned("of a version that cannot be read")
+    assert "router_config" in lns.texts_to_send()[0]
 
 
 def test_a_station_whose_radio_has_just_started_has_no_clock_to_show() -> None:
