@@ -342,3 +342,16 @@ def test_one_of_two_knows_more_and_no_life_goes_back(one: Counter, other: Counte
     if is_later(one, other):
         far = {**other.former, other.life: other.f_cnt_up}.get(one.life)
         assert far is None or (one.f_cnt_up or 0) > far
+
+
+@pytest.mark.parametrize(("life", "agreed"), [(2, (3, 3, True)), (1, (1, 0, False))])
+def test_what_another_server_has_agreed_holds_for_the_life_of_the_counter(
+    life: int, agreed: tuple[int, int, bool]
+) -> None:
+    known = Session(
+        dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, keys=KEYS, life=life, nb_trans=3,
+        nb_trans_asked=3, knows_dwell_times=True,
+    )  # fmt: skip
+    session = Session(dev_eui=ALPHA.dev_eui, dev_addr=DEV_ADDR, keys=KEYS, life=2)
+    session.agree(known)
+    assert (session.nb_trans, session.nb_trans_asked, session.knows_dwell_times) == agreed
