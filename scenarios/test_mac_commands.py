@@ -256,3 +256,14 @@ async def test_what_a_person_sets_counts_more_than_what_was_asked_before(rig):
     told = await delta.send(transmissions=2)
     rig.expect(asked, ANSWERED, answered="west")
     rig.expect(told, FIRST + AGAIN, first="west", again="west")
+
+
+async def test_what_a_device_was_asked_with_the_adr_bit_it_does_without(rig):
+    """It does so when it hears it; that its next frame has no such bit undoes nothing."""
+    delta = rig.provision("delta", nb_trans=2)
+    rig.only("west")
+    asked = await delta.send(transmissions=3)
+    await delta.set_adr(False)
+    granted = await delta.send()
+    rig.expect(asked, ANSWERED, answered="west")
+    rig.expect(granted, FIRST + AGAIN, first="west", again="west")

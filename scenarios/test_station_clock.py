@@ -439,3 +439,15 @@ async def test_a_server_begins_again_though_a_station_is_cut_off(rig):
     for uplink, station in ((before, "east"), (meanwhile, "east"), (after, "west")):
         rig.expect(uplink, FIRST, first=station)
         rig.expect_reply(uplink)
+
+
+async def test_a_server_begins_again_though_a_station_shows_no_clock(rig):
+    """It never will; what it hears is delivered, and answered through the other one."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.east.break_clock()
+    await rig.restart_lns()
+    after = await rig.alpha.send(confirmed=True)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)

@@ -240,7 +240,9 @@ class ProgressDisplay:
     def __init__(
         self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
+        self._console = Console(
+            file=stream or sys.stderr, highlight=False, soft_wrap=True, emoji=False
+        )
         self._clock = clock
         self._shown_text = ""
         self._shown_at_s = 0.0
@@ -308,7 +310,7 @@ _PLAINER = str.maketrans(
 
 def print_styled(lines: Iterable[Sequence[Span]]) -> None:
     """Lines of styled text on stdout; the styles only on a terminal, colours not with NO_COLOR."""
-    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False)
     for line in lines:
         spans = [(printable(without_controls(text)), style) for text, style in line]
         if console.is_terminal:

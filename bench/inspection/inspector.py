@@ -24,7 +24,13 @@ from bench.inspection.gateway import (
     deaf_stations,
 )
 from bench.inspection.outcome import Decided, Remembered, forgotten, outcome, unreadable
-from bench.inspection.requests import ClassC, disturbs_links, disturbs_servers, is_quiet
+from bench.inspection.requests import (
+    ClassC,
+    disturbs_links,
+    disturbs_servers,
+    disturbs_store,
+    is_quiet,
+)
 from bench.inspection.sender import Senders
 from bench.inspection.station import (
     AIM_GAP_US,
@@ -162,7 +168,7 @@ class Inspector:
         if events:
             self._found += self._unserved(events)
             self._found += self._gateways.unsaid(events[-1]["t_us"], self._names)
-        if is_stuck:
+        if is_stuck and not any(map(disturbs_store, events)):
             self._found += self._unaccepted()
         if self._is_late or not self._reports.are_as_asked:
             evidence = Evidence.of(events)

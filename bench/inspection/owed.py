@@ -56,6 +56,8 @@ class Sender:
     """The most that it was ever asked, or told by whom it belongs to."""
     times_told: int = 0
     """How often whom it belongs to has told it so far."""
+    obeys: bool = False
+    """Whether it had the ADR bit when it was asked last: without it, it grants and does nothing."""
     is_told_since: bool = False
     """Whether that was after the newest request: what it grants is over then."""
     was_handed: bool = False

@@ -339,6 +339,11 @@ def disturbs_servers(event: Event) -> bool:
     return event["kind"] == "fault.begin" and event.get("seam") not in ("tap", "air")
 
 
+def disturbs_store(event: Event) -> bool:
+    """Whether a scenario did something to the store, without which nobody joins."""
+    return event["kind"] == "fault.begin" and event.get("seam") == "store"
+
+
 def disturbs_links(event: Event) -> bool:
     """Whether a scenario did something to a server or to a link."""
     if event["kind"] == "case.lns":

@@ -99,7 +99,7 @@ class Senders:
             if command.cid is Cid.LINK_ADR:
                 asked = link_adr(command)
                 sender.nb_trans_asked, sender.dr_asked = asked.nb_trans, asked.dr
-                sender.is_told_since = False
+                sender.is_told_since, sender.obeys = False, sender.adr
                 sender.nb_trans_max = max(sender.nb_trans_max, sender.nb_trans_asked)
 
     def take(self, event: Event) -> Iterator[Found]:
@@ -487,7 +487,7 @@ class Senders:
         for command in said:
             if command.cid is Cid.LINK_ADR and command.told != GRANTED:
                 yield check.wrong("LinkADRAns", GRANTED, command.told)
-            elif command.cid is Cid.LINK_ADR and sender.adr and not sender.is_told_since:
+            elif command.cid is Cid.LINK_ADR and sender.obeys and not sender.is_told_since:
                 sender.nb_trans = max(1, sender.nb_trans_asked)
         sender.owes.clear()
 

@@ -23,6 +23,7 @@ from bench.device.interfaces import (
 from bench.device.serial_line import LineLost, PortUnavailable
 from bench.host.lns_process import ServerDied
 from bench.host.program import ConsumerDied, ConsumerSilent, HostError, first_cause
+from bench.inspection.requests import disturbs_store
 from bench.lab.basicstation_host import GatewayFailed
 from bench.rig.on_hardware.hardware_bench import GatewaysAway
 from bench.rig.on_hardware.lab_board import BoardUnfit
@@ -179,7 +180,7 @@ def _found(cause: BaseException, error: str, owner: str, events: Sequence[Event]
     if owner in (Owner.LNS, Owner.APPLICATION):
         return Found(rule="under test", text=error, t_us=t_us, owner=Owner(owner))
     if isinstance(cause, CommandRefused) and NOT_JOINED in str(cause):
-        for event in events:
+        for event in events if not any(map(disturbs_store, events)) else ():
             is_join = event["kind"] == "lns.outcome" and _JOIN.fullmatch(event.get("frame_id", ""))
             if is_join and event["answer"] in ("NotAsked", "Suppressed"):
                 text = f"{event['frame_id']} was not accepted: {event.get('reason', 'no reason')}"

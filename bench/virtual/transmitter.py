@@ -43,12 +43,11 @@ class ConcentratorClock:
         self._started_us = 0
         self._repeats = False
         self._apart: tuple[ConcentratorClock, ...] = ()
-        self._is_broken = False
-        self.is_told = False
+        self.is_broken = self.is_told = False
 
     def break_down(self) -> None:
         """Show no time from now on: frames have the `xtime` 0, and `getxtime` is answered by 0."""
-        self._is_broken = True
+        self.is_broken = True
 
     def repeat_session(self) -> None:
         """Draw the byte of this session once more at the next start; the counter begins at 0."""
@@ -73,14 +72,14 @@ class ConcentratorClock:
 
     def tell(self, now_us: int) -> int:
         """The answer to `getxtime`: 0 until the clock has been read."""
-        if not self._session or self._is_broken or now_us < self._started_us + READ_AFTER_US:
+        if not self._session or self.is_broken or now_us < self._started_us + READ_AFTER_US:
             return 0
         self.is_told = True
         return self.xtime(now_us)
 
     def xtime(self, at_us: int) -> int:
         """The `xtime` of a moment on the bench's clock; 0 before the first start."""
-        if not self._session or self._is_broken:
+        if not self._session or self.is_broken:
             return 0
         elapsed_us = at_us - self._started_us
         counter_us = self._counter_us + elapsed_us + elapsed_us * self._ppm // _PPM

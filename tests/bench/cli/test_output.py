@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bench.cli.output import Refused, print_json, print_lines, time_span_us
+from bench.cli.output import ProgressDisplay, Refused, print_json, print_lines, time_span_us
 from bench.night.record import MEANINGS, ExitCode, worst
 
 
@@ -73,3 +73,9 @@ def test_an_encoding_without_a_sign_spells_it_with_others(
     line, _, document = octets.getvalue().decode(encoding).partition("\n")
     assert line == ("0 – 1 → 2" if encoding == "utf-8" else "0 - 1 > 2")
     assert json.loads(document) == {"text": "… 😀"}
+
+
+def test_a_place_in_a_file_is_no_picture() -> None:
+    told = io.StringIO()
+    ProgressDisplay(told).line("test_mine.py:100: [red]mine[/red]")
+    assert told.getvalue() == "test_mine.py:100: [red]mine[/red]\n"
