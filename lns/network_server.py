@@ -97,7 +97,7 @@ class NetworkServer:
         sightings = Sightings(
             now_us, retention_us=retention_us, entries_max=entries_max, evicted=self._evicted
         )
-        registry = Registry(devices, store, alone=isinstance(claims, SoleServer))
+        registry = Registry(devices, store, lns=lns, alone=isinstance(claims, SoleServer))
         elsewhere = SessionRefresh(registry, shared, now_us) if shared is not None else None
         self._elsewhere = elsewhere
         claiming = Claiming(lns, claims, record)

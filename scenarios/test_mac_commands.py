@@ -5,8 +5,12 @@ import pytest
 from bench.clock import milliseconds, minutes
 from bench.verdict.expectation import Table
 from bench.virtual.stacks import LORAMAC_44
-from scenarios.words import AGAIN, FIRST
+from scenarios.words import AGAIN, ELSEWHERE, FIRST
 
+JOINED = Table("""
+    strategy kind | joined
+    *        join | NonDuplicate dropped RX1
+""")
 ANSWERED = Table("""
     strategy kind        | answered
     *        unconfirmed | NonDuplicate forwarded RX1
@@ -267,3 +271,21 @@ async def test_what_a_device_was_asked_with_the_adr_bit_it_does_without(rig):
     granted = await delta.send()
     rig.expect(asked, ANSWERED, answered="west")
     rig.expect(granted, FIRST + AGAIN, first="west", again="west")
+
+
+async def test_a_join_at_one_server_takes_nothing_back_that_another_has_agreed(rig):
+    """The device may not hear the accept, and go on in the session of before."""
+    rig.put_on("lns-b", "north")
+    delta = rig.provision("delta", activation="otaa", nb_trans=2, strategy="Drop")
+    rig.only("west")
+    joined = await delta.join()
+    rig.only("west", "north")
+    rig.west.delay_uplinks(milliseconds(20))
+    asked, granted = await delta.send(), await delta.send()
+    rig.only("west")
+    again = await delta.join()
+    rig.expect(joined, JOINED, joined="west")
+    rig.expect(asked, ANSWERED + ELSEWHERE, answered="north", elsewhere="west")
+    words = FIRST + ELSEWHERE + AGAIN * 2
+    rig.expect(granted, words, first="north", elsewhere="west", again=("north", "west"))
+    rig.expect(again, JOINED, joined="west")

@@ -209,8 +209,11 @@ class Expectations:
         self._devices = devices
 
     def expect(self, frame: Frame, table: Table, **stations: str | tuple[str, ...]) -> None:
-        """Expect the receptions of a frame to become what the table says for this strategy."""
-        for due in table.row(self.setup.strategy, _kind_of(frame), stations):
+        """Expect the receptions of a frame to become what the table says.
+
+        For the strategy of its device, which is that of the case unless it was given another one.
+        """
+        for due in table.row(self._strategy_of(frame), _kind_of(frame), stations):
             self.expect_due(frame, due)
 
     def expect_due(self, frame: Frame, due: Due) -> None:
@@ -223,9 +226,14 @@ class Expectations:
 
         Any of them may get the words of any column, and exactly one each.
         """
-        due = table.race(self.setup.strategy, _kind_of(frame), between)
+        due = table.race(self._strategy_of(frame), _kind_of(frame), between)
         by_station = {self.setup.station(one.station).eui: one for one in due}
         self.setup.case.expect_race(frame.frame_id, by_station)
+
+    def _strategy_of(self, frame: Frame) -> Strategy:
+        records = (device.provisioned.record for device in self.setup.devices.values())
+        own = (one.strategy for one in records if one.dev_eui == frame.dev_eui)
+        return Strategy(next(own, self.setup.strategy))
 
     def expect_reply(self, frame: Frame, line: str | None = None) -> None:
         """Expect the device to say a line; by default what a successful `frame` ends in."""

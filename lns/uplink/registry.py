@@ -142,9 +142,15 @@ class Registry:
     """
 
     def __init__(
-        self, devices: Iterable[EndDevice], store: SessionStore, *, alone: bool = True
+        self,
+        devices: Iterable[EndDevice],
+        store: SessionStore,
+        *,
+        lns: str = "",
+        alone: bool = True,
     ) -> None:
         self._store = store
+        self._lns = lns
         self._alone = alone
         self._devices = {device.dev_eui: device for device in devices}
         self._sessions: dict[Eui, tuple[Session, ...]] = {}
@@ -200,6 +206,8 @@ class Registry:
             ours = next((s for s in known if (s.dev_addr, s.keys) == proof), None)
             if ours is not None:
                 ours.catch_up(theirs)
+                if ours.f_cnt_up == theirs.f_cnt_up and ours.owner not in (None, self._lns):
+                    ours.agree(theirs)
             if ours is None or ours not in self._joining:
                 sessions.append(ours or theirs)
         self._set_sessions(device, tuple(sessions))

@@ -153,7 +153,7 @@ def test_what_is_no_reception_has_no_outcome(text: str) -> None:
     ("text", "msgtype"),
     [("[]", ""), ('{"msgtype":"dntxed"}', "dntxed"),
      ('{"msgtype":"timesync","txtime":"now"}', "timesync"),
-     ('{"msgtype":"version","station":"' + "x" * 999 + '","protocol":"2"}', "version")],
+     ('{"msgtype":"version","station":' + "[" * 99 + "]" * 99 + "}", "version")],
 )  # fmt: skip
 def test_what_is_no_reception_and_cannot_be_read_is_told(text: str, msgtype: str) -> None:
     (told,) = [e for e in play_texts(text).events if isinstance(e, UnreadableMessage)]

@@ -7,6 +7,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,8 @@ def test_wrong_types_in_every_field_are_counted_and_harm_nobody(
 ) -> None:
     texts = list(spoilt(examples()[msgtype]))
     broken = [isinstance(parse_up(text), Malformed) for text in texts]
-    assert sum(broken) > len(texts) // 4
+    least = len(texts) // (8 if msgtype == "version" else 4)  # of which the name alone is read
+    assert sum(broken) > least
 
     def counted(served: Listening) -> int:
         unread = [event for event in served.events if isinstance(event, UnreadableMessage)]
@@ -178,13 +180,20 @@ def test_a_station_that_sends_a_byte_at_a_time_delays_nobody() -> None:
     beside_a_station(hostile)
 
 
+def has_ended(served: Listening, times: int) -> bool:
+    return len(served.connections("disconnected")) == times
+
+
 def test_a_message_as_long_as_a_station_takes_is_read_and_a_longer_one_ends_its_link() -> None:
     async def hostile(served: Listening) -> None:
         for _ in range(5):
+            before = len(served.connections("disconnected"))
             link = await connected(served)
             link.send_text('{"msgtype":"x","y":"' + "z" * 60_000 + '"}')
             link.send_text('{"msgtype":"x","y":"' + "z" * 600_000 + '"}')
             await ended(link)
+            link.reset()
+            await served.until(partial(has_ended, served, before + 1))
 
     served = beside_a_station(hostile)
     gone = [c for c in served.connections("disconnected") if c.station == WEST]
