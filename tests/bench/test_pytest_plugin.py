@@ -457,6 +457,6 @@ def test_what_a_scenario_forgets_to_await_is_an_error_of_its_own(tmp_path: Path)
     for said in (
         "Rig.wait() was never awaited: write `await` before it",
         "helps() was never awaited: write `await` before it",
-        "'coroutine' object has no attribute 'confirmed'; is there an `await` missing?",
+        "'coroutine' object has no attribute 'dev_eui'; is there an `await` missing?",
     ):
         assert said in ran.output
