@@ -449,6 +449,7 @@ async def test_two_devices_told_at_one_moment_are_each_answered(rig, strategy):
         rig.expect(frame, FIRST, first="west")
 
 
+@pytest.mark.fault("lns", "restart")
 async def test_what_waits_for_a_device_ends_with_its_server(rig):
     """What an application wants after that comes alone."""
     rig.only("west")

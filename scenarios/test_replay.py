@@ -1,5 +1,7 @@
 """A frame sent again by somebody else: ADR 007, "replay attacks"."""
 
+import pytest
+
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, FORGED, OVER
@@ -102,6 +104,7 @@ async def test_a_device_nobody_provisioned_is_unknown(rig, strategy, confirmed):
     rig.expect(uplink, UNKNOWN, again="west")
 
 
+@pytest.mark.fault("lns", "restart")
 async def test_what_is_told_while_a_server_ends_is_lost_by_nobody(rig):
     """It may never have read it; it has forgotten nothing else."""
     rig.only("west")

@@ -400,6 +400,7 @@ async def test_a_device_that_one_server_has_no_record_of_is_a_stranger_to_it(rig
     rig.expect(after, FIRST, first="east")
 
 
+@pytest.mark.fault("lns", "restart")
 async def test_a_server_begins_again_while_another_one_is_down(rig):
     """Its own stations are all that it needs; the other one finds what was accepted meanwhile."""
     rig.put_on("lns-b", "east")
