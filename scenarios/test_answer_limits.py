@@ -758,6 +758,21 @@ async def test_class_c_follows_a_device_that_moves_while_the_next_waits(rig, tex
         rig.expect(uplink, FIRST, first=station)
 
 
+async def test_class_c_is_spoken_to_where_it_was_heard_though_it_joins_elsewhere(rig):
+    """Until it is heard in the new session nobody knows that it has that."""
+    always = rig.provision("listening", activation="otaa", device_class="C")
+    rig.only("west")
+    await always.join()
+    heard = await always.send()
+    rig.only("east")
+    await always.join()
+    await rig.queue_downlink(always, payload=b"old", port=9)
+    await rig.wait(seconds(15))
+    after = await always.send()
+    rig.expect(heard, FIRST, first="west")
+    rig.expect(after, FIRST, first="east")
+
+
 async def test_class_c_without_proof_is_sent_three_times(rig):
     """A station that says nothing of it has not sent it: every three seconds, and then no more."""
     always = rig.provision("listening", f_cnt=10, device_class="C")

@@ -227,10 +227,10 @@ class ClassC:
     def outcome(self, event: Event) -> None:
         """What became of a reception."""
         is_new = event.get("status") == "NonDuplicate" and "reason" not in event
-        if is_new and "dev_eui" in event:
+        # A join has none: until a frame comes, nobody knows that the device has heard the accept.
+        if is_new and "dev_eui" in event and "dev_addr" in event:
             self.accepted_by[event.get("lns", ""), event["dev_eui"]] = event["station"]
-            if "dev_addr" in event:
-                self.accepted_in[event.get("lns", ""), event["dev_eui"]] = event["dev_addr"]
+            self.accepted_in[event.get("lns", ""), event["dev_eui"]] = event["dev_addr"]
 
     def spoken_to(self, frame: DataFrame | None, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         """Whether a downlink is of the session that the device was heard in last."""

@@ -54,7 +54,7 @@ GROUP BY run""",
     # How often the oracle and the network server agree, by the words of both.
     "agreement": """SELECT run, unknowable, oracle_status,
   coalesce(observed_status, 'missing') AS observed, status_agrees, disposition_agrees,
-  level2_agrees, count(*) AS count FROM oracle GROUP BY ALL""",
+  level2_agrees, count(*) AS count FROM oracle WHERE told GROUP BY ALL""",
     "verdicts": "SELECT * FROM verdicts",
     "findings": "SELECT * FROM findings",
     # How often each status stood where another was due.
