@@ -30,6 +30,7 @@ from bench.inspection.requests import (
     disturbs_servers,
     disturbs_store,
     is_quiet,
+    said_us_of,
 )
 from bench.inspection.sender import Senders
 from bench.inspection.station import (
@@ -437,7 +438,7 @@ class Inspector:
         window = "RX1" if "RX1DR" in told else "RX2"
         if window == "RX2":
             opens_us += downlink.RX2_AFTER_RX1_US
-        late_us = event["t_us"] - event.get("held_us", 0) + AIM_GAP_US - opens_us
+        late_us = said_us_of(event) + AIM_GAP_US - opens_us
         if late_us > 0:
             due = f"{AIM_GAP_US // 1000} ms before {window} opens"
             yield check.wrong("time", due, f"{late_us // 1000} ms after that")

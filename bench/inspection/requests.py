@@ -251,7 +251,7 @@ class ClassC:
         self, event: Event, frame: DataFrame | None, dev_eui: str, check: Scrutiny
     ) -> Iterator[Found]:
         """Whether the device had no time to acknowledge what came before."""
-        before_us, said_us = self.unproven_us.get(dev_eui), _said_us(event)
+        before_us, said_us = self.unproven_us.get(dev_eui), said_us_of(event)
         if before_us is not None and said_us - before_us < ACK_US - self._early_us:
             after_ms = (said_us - before_us) // 1000
             due = f"{ACK_US // 1000} ms after one that is to be acknowledged"
@@ -284,7 +284,7 @@ class ClassC:
 
         `device` sends nothing in between, and is to be sent the same only once.
         """
-        said_us, (before_us, before) = _said_us(event), self.sent.get(device.dev_eui, (0, None))
+        said_us, (before_us, before) = said_us_of(event), self.sent.get(device.dev_eui, (0, None))
         self.sent[device.dev_eui] = said_us, sent
         if sent is not None and not event.get("dropped"):
             self.sent_at_once[device.dev_eui].add(f"{sent.f_port}:{sent.payload.hex()}")
@@ -319,7 +319,7 @@ class ClassC:
                     )  # fmt: skip
 
 
-def _said_us(event: Event) -> int:
+def said_us_of(event: Event) -> int:
     """When a server said what a station was handed, however long a scenario held it up."""
     return int(event["t_us"] - event.get("held_us", 0))
 

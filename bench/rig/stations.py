@@ -219,7 +219,7 @@ async def until_stations_are_up(setup: CaseSetup, lns: str | None = None) -> Non
     """
     servers = [setup.server(lns)] if lns is not None else [*setup.servers.values()]
     of_them = [station for station in setup.stations.values() if station.server in servers]
-    stations = [station for station in of_them if not _is_cut(setup, station)]
+    stations = [station for station in of_them if not station.tap.is_parted]
 
     def away() -> GatewayAway:
         for station in stations:
@@ -232,15 +232,6 @@ async def until_stations_are_up(setup: CaseSetup, lns: str | None = None) -> Non
 
     await until(are_up, _UP_WITHIN_US, away, every_us=10_000)
     await setup.pause(100_000)
-
-
-def _is_cut(setup: CaseSetup, station: CaseStation) -> bool:
-    """Whether a scenario has taken its link away, and not given it back."""
-    cut = "tap", "cut", station.eui
-    for event in reversed(setup.case.events):
-        if (event.get("seam"), event.get("fault"), event.get("station")) == cut:
-            return bool(event["kind"] == "fault.begin")
-    return False
 
 
 def _blame_server(setup: CaseSetup, station: CaseStation) -> None:

@@ -300,8 +300,13 @@ class Tap:
             self._tasks = None
 
     @property
+    def is_parted(self) -> bool:
+        """Whether a scenario has taken its link away, and not given it back."""
+        return self._faults.active(FaultKind.CUT) is not None
+
+    @property
     def is_cut(self) -> bool:
-        return self._tasks is None or self._faults.active(FaultKind.CUT) is not None
+        return self._tasks is None or self.is_parted
 
     @property
     def is_connected(self) -> bool:
