@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import RX2_AFTER_RX1_US, KnownDevice
+from bench.inspection.downlink import RX2_AFTER_RX1_US
+from bench.inspection.known_device import KnownDevice
 from bench.inspection.outcome import Claims, claimed
 from bench.inspection.requests import OF_LINKS, Requests
 from bench.verdict.owner import Found, Scrutiny
@@ -267,6 +268,9 @@ class Clocks:
                 self.due_us.pop(station, None)
                 self.asking.discard(station)
                 self.showed_none_us.pop(station, None)
+                self.asked_us.pop(station, None)
+                if station in self.waits:
+                    self.waits[station] = 0
             elif '"getxtime"' in text:
                 was_due = self.due_us.pop(station, None) is not None
                 self.asking.add(station)

@@ -41,6 +41,8 @@ _HEARD_BW_HZ = 125_000
 _WAITS_US = 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000
 """How long a station that was lost waits before it comes again. Who comes later had found nobody,
 and had stopped its radio (Basics Station, sys_linux.c and tc.c)."""
+_COMES_BACK_US = 10_000
+"""What else passes until its version is told; of a later one it may have begun again."""
 _POLL_US, _QUEUE_MAX, _QUEUE_OCTETS = 20_000, 64, 10_240
 """How often a station asks its radio, and how much it keeps of what that heard meanwhile."""
 Signal = tuple[float, float]
@@ -353,7 +355,8 @@ class Gateways:
             if end_us - since_us > _ANSWERS_WITHIN_US:
                 yield station, since_us, "answer to getxtime"
         for station, unreported in self._unreported.items():
-            if unreported and end_us - unreported[0]["t_us"] > REPORTED_WITHIN_US:
+            late_us = end_us - unreported[0]["t_us"] if unreported else 0
+            if late_us > REPORTED_WITHIN_US and station not in self._away_us:
                 yield station, unreported[0]["t_us"], "dntxed of what it has sent"
         for station, heard_us, sent in self._untold(stations) if self.time.alone else ():
             tells_us = self._tells_us(station, heard_us)
@@ -371,7 +374,7 @@ class Gateways:
         if station not in self._away_us or station in self._unintroduced:
             return False  # of one that says nothing first, nobody knows when it is back
         may_us = self._may_come_us[station]
-        within_us = _COMES_WITHIN_US[0] + 2 * (may_us - self._away_us[station])
+        within_us = _COMES_WITHIN_US[0] + 4 * (may_us - self._away_us[station])
         return at_us - may_us > min(within_us, _COMES_WITHIN_US[1])
 
     def configures(self, station: str) -> bool:
@@ -401,20 +404,28 @@ class Gateways:
 
         The newest that had begun, and that its clock shows, or its channel where that shows none.
         """
-        sent = self._sent.get(uplink.phy)
-        if not sent or len(sent) == 1:
-            return sent[0] if sent else None
+        fitting = self._fitting(uplink)
+        return fitting[-1] if fitting else None
+
+    def _fitting(self, uplink: Uplink) -> list[Event]:
+        sent = self._sent.get(uplink.phy, [])
+        if len(sent) < 2:
+            return sent
         told_us = uplink.t_us - uplink.held_us
         begun = [one for one in sent if one["t_us"] <= told_us] or sent
-        fitting = [one for one in begun if "dr" not in one or self._may_be(uplink, one)]
-        return (fitting or begun)[-1]
+        return [one for one in begun if "dr" not in one or self._may_be(uplink, one)] or begun
+
+    def is_of(self, uplink: Uplink, sent: Event) -> bool | None:
+        """Whether its clock says that a station has heard this; None where no clock tells."""
+        passed_us, counted_us = self.time.passed(uplink, sent["t_us"] + sent["airtime_us"])
+        if counted_us is None:
+            return None
+        return abs(counted_us - passed_us) <= self.time.apart_us(passed_us)
 
     def _may_be(self, uplink: Uplink, sent: Event) -> bool:
-        ended_us = sent["t_us"] + sent["airtime_us"]
-        passed_us, counted_us = self.time.passed(uplink, ended_us)
-        if counted_us is not None:
-            return abs(counted_us - passed_us) <= self.time.apart_us(passed_us)
-        is_over = ended_us <= uplink.t_us - uplink.held_us
+        if (is_of := self.is_of(uplink, sent)) is not None:
+            return is_of
+        is_over = sent["t_us"] + sent["airtime_us"] <= uplink.t_us - uplink.held_us
         return is_over and (sent["dr"], sent["freq_hz"]) == (uplink.dr, uplink.freq_hz)
 
     def heard(self, uplink: Uplink, sent: Event, check: Scrutiny) -> Iterator[Found]:
@@ -443,7 +454,9 @@ class Gateways:
         ended_us = sent["t_us"] + sent["airtime_us"]
         if uplink.xtime and self.rig == "simulated":
             yield from self._promptly(uplink, ended_us, check)
-        yield from self.time.heard(uplink, ended_us, check)
+        # Of equal frames that waited for a link a station tells the best: nobody knows which it is.
+        if sum("dr" in one for one in self._fitting(uplink)) < 2:
+            yield from self.time.heard(uplink, ended_us, check)
 
     def _signals(self, transmission: int, station: str) -> Iterator[Signal]:
         """RSSI and SNR of it at each antenna, as a station keeps them."""
@@ -501,7 +514,7 @@ class Gateways:
             until_us = heard_us + _TOLD_WITHIN_US
             is_disturbed = self.orders.is_disturbed(station, heard_us, until_us)
             return heard_us if comes is False and not is_disturbed else None
-        is_first = any(abs(next_us - since_us - one) <= _TOLD_WITHIN_US for one in _WAITS_US)
+        is_first = any(0 <= next_us - since_us - one <= _COMES_BACK_US for one in _WAITS_US)
         stays = self._link(station, next_us + _TOLD_WITHIN_US) == (next_us, True)
         return next_us if is_first and stays else None
 

@@ -14,7 +14,7 @@ from typing import Any
 from bench.capture.reading import Event
 from bench.inspection import downlink, message
 from bench.inspection.accounts import Accounts, Told
-from bench.inspection.downlink import Answered, KnownDevice, Network, Session, Wanted
+from bench.inspection.downlink import Answered, Network
 from bench.inspection.gateway import (
     TOLD_LATE_US,
     UNKNOWN_AIR,
@@ -23,6 +23,7 @@ from bench.inspection.gateway import (
     Reports,
     deaf_stations,
 )
+from bench.inspection.known_device import KnownDevice, Session, Wanted
 from bench.inspection.outcome import Decided, Remembered, forgotten, outcome, unreadable
 from bench.inspection.requests import (
     ClassC,
@@ -329,6 +330,8 @@ class Inspector:
         if not found:
             self._handed_over[eui_of(told.get("DevEui", told.get("DevEUI"))) or ""] = event["t_us"]
             dev_eui, diid = eui_of(told.get("DevEui", told.get("DevEUI"))), int(told["diid"])
+            if dev_eui in self._devices:
+                self._devices[dev_eui].is_held = bool(event.get("held_us"))
             self._class_c.hand_over(station, told["pdu"], dev_eui or "")
             found = list(self._dnmsg_read(event, told, check))
             if (station, diid) in self._reports:
@@ -360,7 +363,8 @@ class Inspector:
 
     def _answers(self, event: Event, told: dict[str, Any]) -> list[Uplink]:
         """The receptions that a downlink may answer; of two devices at one moment, those of its."""
-        heard = self._heard.get((event["station"], told.get("xtime", 0)), [])
+        # Of class C names no moment, and what was heard without a clock has none either.
+        heard = self._heard.get((event["station"], told.get("xtime", -1)), [])
         heard = [one for one in heard if one.rctx == told.get("rctx", 0)] or heard
         whose = eui_of(told.get("DevEui", told.get("DevEUI")))
         mine = [one for one in heard if (of := self._sender(one)) and of.device.dev_eui == whose]
@@ -450,7 +454,8 @@ class Inspector:
         if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
             return told_us
         ended_us = int(sent["t_us"] + sent["airtime_us"])
-        return ended_us if 0 <= told_us - ended_us < TOLD_LATE_US else told_us
+        is_prompt = 0 <= told_us - ended_us < TOLD_LATE_US
+        return ended_us if is_prompt or self._gateways.is_of(uplink, sent) else told_us
 
     def _open_session(
         self, answered: Answered, request: JoinRequest, told: dict[str, Any], *, is_sure: bool

@@ -42,6 +42,8 @@ def outcome(
     """
     if told.get("reason") == "InternalError":
         return  # that is what is wrong
+    if sender is not None and sender.session is not None:
+        sender.session.decide(told)
     frame = uplink.frame
     due: dict[str, object] = {}
     if isinstance(frame, DataFrame):
@@ -118,26 +120,27 @@ class Remembered:
     """Which frames were told when level 1 may have forgotten that they were told before.
 
     It forgets what was silent for `retention_us`, all with its process, and what it has no room
-    for.
+    for. Each server has its own, so what another station has told meanwhile counts for nothing.
     """
 
     retention_us: int = 60_000_000
-    _told_us: dict[str, int] = field(default_factory=dict)
+    _told_us: dict[tuple[str, str], int] = field(default_factory=dict)
     _again: set[tuple[str, int]] = field(default_factory=set)
 
     def tell(self, uplink: Uplink) -> None:
         """A station has told of a frame."""
-        before_us = self._told_us.get(uplink.frame_id, uplink.t_us)
+        key = uplink.station, uplink.frame_id
+        before_us = self._told_us.get(key, uplink.t_us)
         if uplink.t_us - before_us > self.retention_us - _SILENCE_ERROR_US:
             self._again.add((uplink.station, uplink.xtime))
-        self._told_us[uplink.frame_id] = uplink.t_us
+        self._told_us[key] = uplink.t_us
 
     def forget(self, key: str = "") -> None:
         """A server has begun anew, or has no room for one, which it names by its MIC."""
         mic = key.partition(":")[2].partition(":")[0]
-        for frame_id in self._told_us:
-            if frame_id.endswith(mic):
-                self._told_us[frame_id] = -self.retention_us
+        for told in self._told_us:
+            if told[1].endswith(mic):
+                self._told_us[told] = -self.retention_us
 
     def may_be_new(self, uplink: Uplink) -> bool:
         """Whether this was told once more of a frame that may be forgotten."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import KnownDevice, Wanted
+from bench.inspection.known_device import KnownDevice, Wanted
 from bench.verdict.owner import Found, Scrutiny
 from bench.virtual.lorawan.air_interface import DataFrame
 
@@ -166,6 +166,8 @@ _FREE_US = 15_000
 """How soon after the one before what waits is handed over, on a quiet host."""
 _TOLD_BEFORE_US = 20_000
 """How long before the air is free a server may say what comes next; not at all on a quiet host."""
+_REPORTED_US = 10_000
+"""A station looks 5 ms after a downlink has begun, and its word has a way to go."""
 _JUST_HEARD_US = 5_000_000
 """A station that told a frame so lately may be the one that a server has heard a device through."""
 _UNHEARD = frozenset({"suppress"})
@@ -194,8 +196,8 @@ class ClassC:
     """What each device was sent without an uplink: FPort and payload."""
     whose: dict[tuple[str, bytes], str] = field(default_factory=dict)
     """For which device each station was handed which octets."""
-    over_us: dict[tuple[str, str], int] = field(default_factory=dict)
-    """Until when each station sends to a device, be it an accept or a frame of any session."""
+    sends_us: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """From when to when each station sends to a device, be it an accept or any other frame."""
 
     @property
     def _early_us(self) -> int:
@@ -208,12 +210,15 @@ class ClassC:
     def on_air(self, event: Event) -> None:
         """A station sends."""
         dev_eui = self.whose.get((event["sender"], bytes.fromhex(event["phy"])), "")
-        self.over_us[event["sender"], dev_eui] = event["t_us"] + event["airtime_us"]
+        over_us = event["t_us"] + event["airtime_us"]
+        self.sends_us[event["sender"], dev_eui] = event["t_us"], over_us
 
     def interrupted(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         """Whether a device is sent something while it still hears what came before."""
-        early_us = self.over_us.get((event["station"], dev_eui), 0) - event["t_us"]
-        if early_us > (0 if self.is_quiet else _TOLD_BEFORE_US):
+        began_us, over_us = self.sends_us.get((event["station"], dev_eui), (0, 0))
+        early_us = over_us - event["t_us"]
+        is_reported = event["t_us"] - began_us > _REPORTED_US
+        if is_reported and early_us > (0 if self.is_quiet else _TOLD_BEFORE_US):
             due = "after the one before is over"
             yield check.wrong("time", due, f"{early_us // 1000} ms before that")
 
@@ -272,7 +277,7 @@ class ClassC:
         if sent is None or before is None or before.confirmed or sent == before:
             return
         was_waiting = self.wanted_us[device.dev_eui][device.delivered] <= before_us
-        free_us = self.over_us.get((event["station"], device.dev_eui), -1)
+        _, free_us = self.sends_us.get((event["station"], device.dev_eui), (0, -1))
         if was_waiting and before_us <= free_us < event["t_us"] - _FREE_US:
             late_ms = (event["t_us"] - free_us) // 1000
             yield check.wrong("time", "when the one before is over", f"{late_ms} ms after that")

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import GRANTED, KnownDevice
 from bench.inspection.gateway import UNKNOWN_AIR, AirFacts
-from bench.inspection.owed import Message, OnAir, Sender
+from bench.inspection.known_device import GRANTED, KnownDevice, Message, OnAir, Sender
 from bench.inspection.station import ON_TIME_US, Windows, late_us
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.virtual.lorawan.air_interface import (
@@ -125,10 +124,10 @@ class Senders:
             case "device.command":
                 sender.typed = event["text"]
                 if _BEGINS_AGAIN.match(event["text"]):
+                    begins = sender.may_begin or "keeps" not in event
                     sender.forget()
-                    sender.ended_us = None
-                    sender.may_begin = "keeps" not in event
-                    sender.has_forgotten = sender.may_begin and event["text"] == "ATZ"
+                    sender.ended_us, sender.may_begin = None, begins
+                    sender.has_forgotten |= "keeps" not in event and event["text"] == "ATZ"
                 self._told_to_repeat(sender, event)
             case "device.line":
                 yield from self._missed(sender, event)
@@ -171,9 +170,13 @@ class Senders:
         self, dev_eui: str, frame: DataFrame | None, event: Event, windows: Windows
     ) -> bool:
         """Whether a device of class C hears it, which has sent in its session before."""
-        sender, is_on_channel = self._senders[dev_eui], (event["dr"], event["freq_hz"]) in windows
+        # Of two channels one is that of RX1, where it listens after its own frames alone.
+        is_on_channel = [*windows] == [(event["dr"], event["freq_hz"])]
+        sender = self._senders[dev_eui]
         listens = self._devices[dev_eui].is_class_c and sender.ended_us is not None
-        return listens and is_on_channel and frame is not None and frame.dev_addr == sender.dev_addr
+        if not listens or sender.has_joined or not is_on_channel or frame is None:
+            return False
+        return frame.dev_addr == sender.dev_addr
 
     def _told_to_repeat(self, sender: Sender, event: Event) -> None:
         """NbTrans of which no console and no frame has told."""

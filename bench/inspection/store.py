@@ -17,7 +17,7 @@ from hashlib import sha1
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import KnownDevice, Session
+from bench.inspection.known_device import KnownDevice, Session
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.lorawan.air_interface import Keys
 

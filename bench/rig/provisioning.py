@@ -12,8 +12,8 @@ from typing import Any
 from bench.chance import stream
 from bench.device.interfaces import DeviceSession, Otaa
 from bench.host.lns_files import device_tables
-from bench.inspection.downlink import KnownDevice
-from bench.inspection.downlink import Session as SessionKnown
+from bench.inspection.known_device import KnownDevice
+from bench.inspection.known_device import Session as SessionKnown
 from bench.inspection.store import KeptSession
 from bench.verdict import wire
 from bench.verdict.owner import ScenarioMistake, not_there

@@ -37,6 +37,7 @@ class World:
         self.sent: list[Any] = []
         self.cut: set[Any] = set()
         self.has_upstream = True
+        self.has_consumer = False
 
     @property
     def device(self) -> Any:
@@ -233,13 +234,82 @@ async def restore_store(world: World) -> None:
         await world.rig.restore_store()
 
 
+async def drop_uplink(world: World) -> None:
+    world.station.drop_uplinks(1)
+
+
+async def repeat_uplinks(world: World) -> None:
+    after = world.dice.choice([30, 400, 3_000])
+    world.station.repeat_uplinks(milliseconds(after), world.dice.choice([1, 2]))
+
+
+async def clone_uplinks(world: World) -> None:
+    one, other = world.dice.choice([("west", "east"), ("east", "west")])
+    late = world.dice.choice([20, 150, 1_000])
+    world.rig.station(one).clone_uplinks_to(other, milliseconds(late))
+
+
+async def delay_downlink(world: World) -> None:
+    late = world.dice.choice([20, 300, 3_000])
+    world.station.delay_downlinks(milliseconds(late), 1)
+
+
+async def tell_far(world: World) -> None:
+    session = world.personalised.session
+    f_cnt = session.f_cnt_up + world.dice.choice([5, 16_384, 16_385, -1, -2])
+    if f_cnt >= 0:
+        await world.say(await world.rig.craft(world.personalised, f_cnt=f_cnt))
+
+
+async def forge_join(world: World) -> None:
+    for device in world.joins & {world.device}:
+        await world.rig.forge_join(device, by=world.station.name)
+
+
+async def delay_upstream(world: World) -> None:
+    late = world.dice.choice([100, 1_500, 3_000])
+    world.rig.delay_upstream(milliseconds(late), world.dice.choice([1, 3]))
+
+
+async def refuse_messages(world: World) -> None:
+    await world.rig.refuse_messages(world.dice.choice([1, 2]))
+
+
+async def delay_pubacks(world: World) -> None:
+    if world.has_upstream:
+        disturb = world.dice.choice(["delay", "hold", "lose"])
+        if disturb == "delay":
+            await world.rig.delay_pubacks(milliseconds(world.dice.choice([50, 700])))
+        else:
+            await (world.rig.hold_messages if disturb == "hold" else world.rig.lose_pubacks)()
+        await world.rig.wait(seconds(world.dice.choice([1, 5])))
+        await world.rig.find_broker()
+
+
+async def crash_consumer(world: World) -> None:
+    if world.has_consumer:
+        await world.rig.kill_consumer()
+        await world.rig.wait(seconds(1))
+        await world.rig.start_consumer()
+
+
+async def redeliver(world: World) -> None:
+    if world.has_consumer:
+        await world.rig.lose_acks()
+        await world.device.send()
+        await world.rig.wait(seconds(2))
+        await world.rig.redeliver()
+
+
 WEIGHTS: dict[Act, float] = {
     send: 8, send_confirmed: 8, send_often: 3, join: 2, restart_device: 2, replay: 5, wait: 3,
     wait_long: 1, ask: 6, ask_status: 2, ask_nonsense: 1, tell_commands: 4, tell_join: 1, forge: 1,
     flood: 1, hear_elsewhere: 3, toggle_adr: 1, delay_uplinks: 2, lose_downlink: 1, cut_station: 1,
     restore_station: 1, restart_station: 1, part_station: 1, break_clock: 0.5, restart_server: 1,
     kill_server: 1, change_record: 1, cut_upstream: 1, restore_upstream: 1, refuse: 1,
-    disturb_store: 1, restore_store: 1,
+    disturb_store: 1, restore_store: 1, drop_uplink: 1, repeat_uplinks: 1, clone_uplinks: 1,
+    delay_downlink: 1, tell_far: 1, forge_join: 0.5, delay_upstream: 1, refuse_messages: 1,
+    delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5,
 }  # fmt: skip
 
 
@@ -268,6 +338,7 @@ async def test_whatever_happens_nobody_is_blamed_who_is_right(rig: Rig, number: 
         world.servers.append("lns-b")
     if dice.random() < 0.3:
         rig.consumer()
+        world.has_consumer = True
     world.devices += [_provision(world, n) for n in range(dice.randint(1, DEVICES_MAX))]
     rig.only("west")
     first = await rig.alpha.send(b"hello", confirmed=True)

@@ -351,6 +351,8 @@ class Outboxes:
         if delay is not None:
             self._delays_us.remove(delay)
             await asyncio.sleep(delay[1] / 1_000_000)
+            if self.are_on_disk:
+                self._disks[message.lns].hold(message.message_id)
         refusal = next((n for n, of in enumerate(self._refusals) if of in (None, message.lns)), -1)
         if refusal >= 0 or message.lns in self._full:
             cause = "refused by the application" if refusal >= 0 else "the disk is full"

@@ -217,6 +217,11 @@ class DiskOutbox:
             if self.breaks_after == 0:
                 self._rename("message", "away")
 
+    def hold(self, message_id: str) -> None:
+        """A scenario has held a message up: its server said meanwhile how far it is, without it."""
+        self._known.add(message_id)
+        self._oldest = None
+
     async def release(self) -> None:
         """Let what is put aside be sent after all; the server must not run."""
         self.upstream.pop("retry_max_s", None)
@@ -310,12 +315,10 @@ class DiskOutbox:
         self._answered_us[event.topic] = now_us()
         self._sent.discard(event.topic)
         # Those that are put aside together are told with how many wait in the end.
-        if isinstance(event, Acknowledged) and event.waiting != self._waiting:
-            self._wrong(
-                f"{event.message_id}: expected {self._waiting}, observed {event.waiting}"
-                " messages wait"
-            )
         if isinstance(event, Acknowledged):
+            if event.waiting != self._waiting:
+                due, seen = self._waiting, event.waiting
+                self._wrong(f"{event.message_id}: expected {due}, observed {seen} messages wait")
             self._gone_us[event.topic, event.sequence_number] = now_us()
             self._was_useful = True
         if isinstance(event, Parked):
@@ -399,9 +402,8 @@ class DiskOutbox:
         newest = self._newest.setdefault(topic, 0)
         if isinstance(number, int):
             if number <= newest:
-                self._wrong(
-                    f"{topic}: sequenceNumber: expected more than {newest}, observed {number}"
-                )
+                due = f"expected more than {newest}, observed {number}"
+                self._wrong(f"{topic}: sequenceNumber: {due}")
             self._newest[topic] = number
 
     def _take_back(self) -> None:
@@ -506,6 +508,8 @@ class DiskOutbox:
         return self.upstream.get("retry_max_s", RETRY_S) * 1_000_000
 
     def _refuse(self, topic: str) -> None:
+        if topic == self._own_topic:  # a later statement says more than this one again
+            return self._look_at_silence()
         self._troubled.add(topic)
         self._look_at_wait(topic)
         in_a_row, _ = self._refused.get(topic, (0, 0))
@@ -526,10 +530,8 @@ class DiskOutbox:
         is_late = now_us() > max(since_us + most_us, self.broker.full_us) + _SENT_WITHIN_US
         is_late &= served_us is not None and served_us <= since_us
         if is_late or waited_us < most_us // 2:
-            self._wrong(
-                f"{topic}: after {in_a_row} refusals: expected {most_us // 2} to {most_us} us until"
-                f" it is tried again, observed {waited_us}"
-            )
+            due = f"expected {most_us // 2} to {most_us} us until it is tried again"
+            self._wrong(f"{topic}: after {in_a_row} refusals: {due}, observed {waited_us}")
 
     def _look_at_time(self, body: Body) -> None:
         """Nothing is new that is older than what the server has said of itself.
@@ -539,15 +541,12 @@ class DiskOutbox:
         message_id = str(body["messageId"])
         since = datetime.fromisoformat(str(self._released.get(message_id, body["receivedAt"])))
         if message_id not in self._known and self._oldest is not None and since < self._oldest:
-            self._wrong(
-                f"{message_id} waited since {since}, and all of before {self._oldest} was"
-                " said to be with the broker"
-            )
+            said = f"all of before {self._oldest} was said to be with the broker"
+            self._wrong(f"{message_id} waited since {since}, and {said}")
         self._known.add(message_id)
 
     def _take_statement(self, topic: str, body: Body) -> None:
         self._look_at_silence()
-        self._told_us = now_us()
         due = self._own_topic, self.lns, self.upstream.get("retry_max_s", RETRY_S)
         said = topic, body.get("lns"), body.get("retryMaxS")
         if said != due:
@@ -572,6 +571,7 @@ class DiskOutbox:
                 since = ", since it is connected" if is_first else ""
                 every = f"expected every {_TELL_US} us, none for {silent_us} us"
                 self._wrong(f"statement: {every}{since}")
+        self._told_us = now_us()
 
     def _look_at_rest(self) -> None:
         """A broker that is there for long has taken all that waits, but for what it refuses."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench.inspection.accounts import Accounts, Told
-from bench.inspection.downlink import KnownDevice, Wanted
+from bench.inspection.known_device import KnownDevice, Wanted
 
 WEST, ALPHA = "B827EBFFFE000001", "70B3D57ED0000001"
 FRAME = "26000001:10:0011223344"[:-2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.inspection.downlink import KnownDevice, Wanted
+from bench.inspection.known_device import KnownDevice, Wanted
 from bench.inspection.requests import ACK_US, REPORT_US, ClassC, is_quiet
 from bench.verdict.owner import Scrutiny
 from bench.virtual.lorawan.air_interface import read_data
@@ -41,7 +41,7 @@ def next_one(
     books = ClassC(lambda eui: eui, is_quiet=is_quiet)
     books.wanted_us[DEV_EUI] = [0, wanted_us]
     books.sent[DEV_EUI] = 1_000_000, first
-    books.over_us["west", DEV_EUI] = 2_000_000
+    books.sends_us["west", DEV_EUI] = 1_000_000, 2_000_000
     return len(list(books.next_one({"station": "west", "t_us": at_us}, device, second, CHECK)))
 
 
@@ -67,6 +67,8 @@ def test_nobody_is_spoken_to_before_what_he_hears_is_over(is_quiet: bool, early_
 
     assert interrupted("west", DEV_EUI, 1_500_000 - early_us) == 0
     assert interrupted("west", DEV_EUI, 1_499_999 - early_us) == 1
+    assert interrupted("west", DEV_EUI, 1_010_000) == 0  # nobody has told of it yet
+    assert interrupted("west", DEV_EUI, 1_010_001) == 1
     assert interrupted("east", DEV_EUI, 1_200_000) == 0
     assert interrupted("west", "another", 1_200_000) == 0
 

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from bench.inspection.downlink import KnownDevice, Session
 from bench.inspection.inspector import Inspector
+from bench.inspection.known_device import KnownDevice, Session
 from bench.verdict.owner import Found
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame
 from bench.virtual.lorawan.channel_plan import EU868

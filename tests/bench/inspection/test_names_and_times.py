@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.inspection.downlink import Answered, KnownDevice, Session
+from bench.inspection.downlink import Answered
+from bench.inspection.known_device import KnownDevice, Session
 from bench.inspection.message import (
     UPLINK,
     Names,

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.inspection.downlink import Answered, KnownDevice, Session
+from bench.inspection.downlink import Answered
+from bench.inspection.known_device import KnownDevice, Session
 from bench.inspection.outcome import Claims, Decided, Remembered, forgotten, outcome
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink

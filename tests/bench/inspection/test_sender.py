@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import KnownDevice, Session
 from bench.inspection.gateway import UNKNOWN_AIR
+from bench.inspection.known_device import KnownDevice, Session
 from bench.inspection.sender import Senders
 from bench.verdict.owner import Owner
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from bench.capture.reading import Event
-from bench.inspection.downlink import KnownDevice, Session
+from bench.inspection.known_device import KnownDevice, Session
 from bench.inspection.store import Kept, KeptSession, StoreInspection
 from bench.virtual.lorawan.air_interface import Keys
 

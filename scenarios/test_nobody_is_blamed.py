@@ -1,0 +1,201 @@
+"""Several things happen at once, all of them rightly: nobody may be blamed for it."""
+
+import pytest
+
+from bench.clock import milliseconds, minutes, seconds
+from bench.verdict.expectation import Table
+from scenarios.words import FIRST, OWNED
+
+TOLD_AGAIN = FIRST + Table("""
+    strategy kind      | again
+    *        confirmed | DuplicateDueToResubmission forwarded RX2
+""")
+
+pytestmark = pytest.mark.requires("virtual time")  # what matters is when each of them happens
+
+
+async def test_a_station_without_a_clock_is_asked_anew_on_each_connection(rig):
+    """Its next connection begins with a short wait again."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.west.break_clock()
+    for _ in range(2):
+        rig.west.cut()
+        await rig.wait(milliseconds(400))
+        rig.west.restore()
+        await rig.wait(seconds(5))
+
+
+async def test_a_device_of_class_c_has_left_the_session_in_which_it_is_spoken_to(rig):
+    """It has joined again, and its server takes the session up with the first frame in it."""
+    rig.only("west")
+    device = rig.provision("always", activation="otaa", device_class="C")
+    await device.join()
+    uplink = await device.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    await device.join()
+    await rig.queue_downlink(device, payload=b"\x05\x01", port=3)
+    await rig.wait(minutes(1))
+    after = await device.send()
+    rig.expect(after, FIRST, first="west")
+
+
+async def test_a_station_that_was_lost_often_comes_back_later_and_later(rig):
+    """Whoever could not reach a server waits ten seconds for each loss so far."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    for _ in range(2):
+        rig.east.leave_half_open(seconds(20))
+        await rig.wait(seconds(8))
+    rig.east.cut()
+    await rig.wait(seconds(5) + milliseconds(600))
+    rig.east.restore()
+    await rig.wait(minutes(1))
+
+
+async def test_equal_frames_that_waited_for_a_connection_are_told_once(rig):
+    """Which of them a station tells nobody knows: the one that it heard best."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    for _ in range(3):
+        rig.west.leave_half_open(seconds(1))
+        await rig.wait(seconds(9))
+    rig.west.leave_half_open(seconds(1))
+    await rig.alpha.send(transmissions=3)
+    await rig.alpha.send(b"next")
+    await rig.wait(minutes(1))
+
+
+async def test_a_device_begins_again_twice_and_knows_its_second_beginning_alone(rig):
+    """What it knew before the first one is gone, though it keeps its memory at the second."""
+    rig.only("west")
+    device = rig.provision("forgetful", relaxed_f_cnt=True)
+    uplink = await device.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    await device.restart(memory=False)
+    await device.restart(memory=True)
+    await device.send()
+    await rig.wait(seconds(3))
+
+
+async def test_a_frame_that_is_told_again_half_a_second_later_has_the_windows_of_the_first(rig):
+    """Its moment is the same: what answers the second telling comes in what is left of it."""
+    rig.only("west")
+    rig.west.repeat_uplinks(milliseconds(900))
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, TOLD_AGAIN, first="west", again="west")
+
+
+async def test_a_downlink_that_is_held_up_has_a_counter_of_before(rig):
+    """The next one passes it on its way."""
+    rig.only("west")
+    frames = [await rig.craft(rig.alpha, confirmed=True) for _ in range(2)]
+    rig.west.delay_downlinks(milliseconds(300), 1)
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(100))
+        rig.expect(frame, FIRST, first="west")
+    await rig.wait(seconds(3))
+
+
+async def test_a_station_without_a_clock_is_handed_what_answers_nothing(rig):
+    """A device of class C is spoken to through it; what was heard without a clock has no part."""
+    rig.only("west")
+    device = rig.provision("always", device_class="C")
+    first = await device.send()
+    rig.expect(first, FIRST, first="west")
+    rig.west.break_clock()
+    rig.west.restart()
+    await rig.wait(seconds(12))
+    await device.send()
+    await rig.queue_downlink(device, payload=b"\x05\x01", port=3)
+    await rig.wait(seconds(20))
+
+
+@pytest.mark.fault("broker", "how far the messages have come")
+async def test_a_broker_refuses_what_a_server_says_of_itself(rig):
+    """It says so anew ten seconds later, which is soon enough."""
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, FIRST, first="west")
+    await rig.refuse_messages(1)
+    await rig.wait(seconds(45))
+
+
+@pytest.mark.fault("broker", "an application that takes its time")
+async def test_a_message_is_held_up_while_a_server_says_that_none_is(rig):
+    """The server knows nothing of it: it has handed it over."""
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, FIRST, first="west")
+    for _ in range(8):
+        rig.delay_upstream(milliseconds(1500))
+        await rig.alpha.send()
+
+
+async def test_what_a_device_grants_in_a_frame_that_was_refused_is_asked_for_again(rig):
+    """Nobody has it: the server asks with its next answer."""
+    rig.in_region("AS923-1")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.refuse_upstream(1)
+    for f_opts in (b"\x09", b""):
+        frame = await rig.craft(rig.alpha, f_opts=f_opts, confirmed=True)
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(seconds(5))
+
+
+async def test_a_frame_is_forgotten_where_it_was_told_and_not_where_another_tells_it(rig):
+    """Both servers had it; at one of them it was silent for longer than it is remembered."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("often", nb_trans=3)
+    rig.only("west")
+    alone = await rig.alpha.send(confirmed=True)
+    rig.expect(alone, OWNED, owned="west")
+    frame = await rig.craft(device, confirmed=True, adr=True)
+    for station, after in (("west", seconds(20)), ("east", seconds(59)), ("west", seconds(5))):
+        await rig.say(rig.told(frame, by=station), by=station)
+        await rig.wait(after)
+
+
+async def test_an_answer_that_came_too_late_was_the_first(rig):
+    """The next one asks for nothing that goes with a first answer."""
+    rig.in_region("AS923-1")
+    device = rig.provision("late", nb_trans=3)
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.west.delay_uplinks(seconds(3), 1)
+    await device.send(b"!", confirmed=True, retries=1)
+
+
+async def test_somebody_is_spoken_to_before_a_station_has_said_that_it_sends(rig):
+    """It says so ten milliseconds after its begin; until then nobody knows it."""
+    device = rig.provision("always", device_class="C")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    frame = await rig.craft(device, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(1_000))
+    await rig.queue_downlink(device, payload=b"\x05\x01", port=3)
+    await rig.wait(seconds(5))
+
+
+async def test_a_device_of_class_c_does_not_listen_on_the_channel_of_its_first_window(rig):
+    """What answers a frame that somebody made comes there, and asks for something."""
+    rig.in_region("AS923-1")
+    device = rig.provision("always", device_class="C")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.west.suppress_downlinks(1)
+    await device.send(b"!", confirmed=True)
+    frame = await rig.craft(device, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(5))
+    await device.send()
