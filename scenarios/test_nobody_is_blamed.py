@@ -199,3 +199,14 @@ async def test_a_device_of_class_c_does_not_listen_on_the_channel_of_its_first_w
     await rig.say(rig.told(frame, by="west"), by="west")
     await rig.wait(seconds(5))
     await device.send()
+
+
+async def test_a_frame_is_told_again_while_a_server_asks_whose_it_is(rig):
+    """Each telling has a claim of its own, and an answer with its own counter."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, OWNED, owned="west")
+    rig.slow_store(milliseconds(50))
+    rig.west.repeat_uplinks(milliseconds(30), 2)
+    await rig.alpha.send(confirmed=True)

@@ -195,7 +195,7 @@ class Claims:
     """The counter of the frame that was granted last."""
     newest: dict[Session, tuple[frozenset[str], int]] = field(default_factory=dict)
     frames: set[tuple[Session, str]] = field(default_factory=set)
-    taken: dict[tuple[object, ...], int | None] = field(default_factory=dict)
+    taken: dict[tuple[object, ...], list[int | None]] = field(default_factory=dict)
     brought: defaultdict[Session, set[int]] = field(default_factory=lambda: defaultdict(set))
     """Every downlink counter that a claim has taken, whether an answer left with it or not."""
     used: dict[Session, tuple[int, int]] = field(default_factory=dict)
@@ -271,7 +271,10 @@ class Claims:
         """A server answers a frame: with the counter that its claim has taken for that."""
         if (key := _answer(downlink)) not in self.taken:
             return
-        due = self.taken.pop(key)
+        *others, due = self.taken.pop(key)
+        if downlink.get("f_cnt_down") in others:  # of a frame that was told again meanwhile
+            self.taken[key] = [due]
+            return
         is_sure = self.is_in_order and not self.is_blind
         if due is not None or (is_sure and downlink.get("dev_eui") not in self.relaxed):
             yield from check.same("f_cnt_down", due, downlink.get("f_cnt_down"))
@@ -304,7 +307,7 @@ class Claims:
         if frame not in self.frames:
             self.last[session] = claim["f_cnt"]
         self.frames.add(frame)
-        self.taken[_answer(claim)] = claim.get("f_cnt_down")
+        self.taken.setdefault(_answer(claim), []).append(claim.get("f_cnt_down"))
         self.doubtful = [
             (whose, told, found)
             for whose, told, found in self.doubtful
