@@ -236,3 +236,18 @@ async def test_whoever_waits_no_longer_for_a_redis_takes_nothing_from_others(rig
     rig.expect(forged, FORGED, forged="west")
     for frame in (*before, *frames):
         rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.requires("redis", "virtual time")
+@pytest.mark.fault("store", "hang")
+async def test_frames_that_come_at_once_are_claimed_one_after_another(rig):
+    """They go to Redis together; then it hangs, and costs one answer although it was quick."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, OWNED, owned="west")
+    await rig.flood(rig.alpha, by="west", frames=5)
+    await rig.disturb_redis("hang")
+    during = await rig.alpha.send()
+    rig.expect(during, UNVERIFIED, unverified="west")

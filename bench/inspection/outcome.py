@@ -207,6 +207,8 @@ class Claims:
     """By server: when it told of a claim last."""
     slowed: set[str] = field(default_factory=set)
     """The servers whose store has ever answered late: the others wait for nothing."""
+    hangs: bool = False
+    """Whether the store took everything once and answered nothing."""
     is_hurried: bool = True
     """Whether the application takes whatever it is given at once."""
     cut_off: set[str] = field(default_factory=set)
@@ -229,6 +231,7 @@ class Claims:
         if fault.get("seam") == "store" and fault["fault"] == "cut":
             change = self.cut_off.add if fault["kind"] == "fault.begin" else self.cut_off.discard
             change(fault.get("lns", ""))
+        self.hangs |= fault["fault"] == "hang"
         if fault["fault"] == "orphan":
             self.orphaned[fault["detail"]["dev_eui"]].add(fault["detail"]["lns"])
         if fault.get("seam") not in _UNDISTURBING:
@@ -330,7 +333,8 @@ class Claims:
         lns, began_us = claim.get("lns", ""), claim["t_us"] - claim["duration_us"]
         is_behind = began_us < self.told_us.get(lns, 0)
         self.told_us[lns] = claim["t_us"]
-        most_us = 0 if lns not in self.slowed else BEHIND_US if is_behind else ASKED_US
+        is_slow = self.hangs or lns in self.slowed
+        most_us = 0 if not is_slow else BEHIND_US if is_behind else ASKED_US
         if claim["duration_us"] > most_us:
             yield check.wrong("duration_us", f"{most_us} at most", claim["duration_us"])
         if lns in self.cut_off:

@@ -96,6 +96,12 @@ def run_by(words: Words) -> tuple[Words, Words]:
     return words[3:first], words[first:]
 
 
+def meet(requests: Sequence[Words]) -> bool:
+    """Whether several scripts of one exchange are about one key: each has its own outcome there."""
+    keys = [words[3] for words in requests if words[0] in _RUN]
+    return len(set(keys)) < len(keys)
+
+
 class Conversation:
     """What one connection has said: who it is, which scripts it has run, and what it waits for."""
 

@@ -48,6 +48,7 @@ from bench.inspection.store import (
     is_reservation,
     joined,
     left_of_before,
+    meet,
     packed,
     positions_taken,
     preset,
@@ -344,9 +345,8 @@ class RealRedis:
 
         After a failover every connection is to a replica, which refuses to change anything, and who
         connects anew reaches the master, which knows no script; where Sentinels name it, it has
-        another port, and the one of before is the replica's. Or let it "be full", so that it
-        takes nothing, until it is to "have room". With "hang" the one of before is no replica after
-        the failover: whoever speaks to it is answered nothing.
+        another port, and the one of before is the replica's. Or let it "be full", until it is to
+        "have room". With "hang" the one of before answers nothing after the failover.
         """
         if how in _MEMORY:
             _ask("CONFIG", "SET", "maxmemory", _MEMORY[how])
@@ -370,8 +370,8 @@ class RealRedis:
         """What is said to requests of one connection; who it is it need not prove."""
         if requests[0][0] in OPENING:
             return _OK * len(requests), [_OK] * len(requests)
-        if is_replica and len(requests) > 1:
-            parts = [self.reply(of, packed(one), [one], is_replica=True) for one in requests]
+        if len(requests) > 1 and (is_replica or meet(requests)):
+            parts = [self.reply(of, packed(one), [one], is_replica=is_replica) for one in requests]
             return b"".join(told for told, _ in parts), [reply for _, [reply] in parts]
         if is_replica and requests[0][0] not in READS:
             return _READONLY, [_READONLY]

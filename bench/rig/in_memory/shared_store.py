@@ -20,7 +20,7 @@ from bench.rig.in_memory.real_redis import RealRedis, there_is_one, told_without
 from bench.rig.in_memory.store_files import ill_written
 from bench.rig.interfaces import Store
 from bench.rig.provisioning import kept_for_inspector
-from bench.verdict.owner import Found
+from bench.verdict.owner import Found, ScenarioMistake
 from lns.clock import StoreUnavailable, now_us
 from lns.config import Config, load
 from lns.dedup.claim import Bid
@@ -241,13 +241,15 @@ class CaseStore(Store):
     async def claim(self, bid: Bid) -> None:
         if self.shared.redis is not None:
             return await self.shared.redis.claim(bid)
-        assert self.shared.claims is not None, "a server that is alone asks nobody"
+        if self.shared.claims is None:
+            raise ScenarioMistake("a server that is alone asks nobody: rig.put_on() a second one")
         await self.shared.claims.claim(bid)
 
     async def bid_at_random(self, dev_eui: Eui, dice: Random) -> None:
         if self.shared.redis is not None:
             return await self.shared.redis.bid_at_random(dev_eui, dice)
-        assert self.shared.disk is not None, "in memory there is nothing to be compared with"
+        if self.shared.disk is None:
+            raise ScenarioMistake("only a Redis or a file is compared: rig.keep_in_redis() first")
         for text in await ill_written(dice):
             self._find(text)
 
