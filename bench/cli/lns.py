@@ -21,13 +21,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bench.certificates import (
-    CATEGORIES,
-    Authority,
-    write_secret,
-    write_server_files,
-    write_station_files,
-)
 from bench.cli.output import (
     AsJson,
     BenchBroken,
@@ -43,7 +36,14 @@ from bench.cli.output import (
     region_of,
     shown_path,
 )
-from bench.host.lns_files import toml_text
+from bench.host.lns_files import (
+    CATEGORIES,
+    Authority,
+    toml_text,
+    write_secret,
+    write_server_files,
+    write_station_files,
+)
 from bench.host.program import HostError
 from bench.night.record import ExitCode
 from bench.virtual.lab import lab_folder

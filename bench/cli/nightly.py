@@ -62,9 +62,9 @@ from bench.host.program import HostError
 from bench.lab.inventory import Inventory, NoSuchPart
 from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
-from bench.night.known import Known
 from bench.night.memory import sick_parts
 from bench.night.record import ExitCode, worst
+from bench.night.series import Known
 from bench.run.run_record import RunRecord, describe
 from bench.run.wall_clock import check
 from lns.clock import utc_of_this_host

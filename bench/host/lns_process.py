@@ -22,8 +22,7 @@ from urllib.parse import quote
 
 import lns
 from bench.capture.reading import CaptureFollower, Event
-from bench.certificates import write_secret
-from bench.host.lns_files import device_tables, toml_text
+from bench.host.lns_files import device_tables, toml_text, write_secret
 from bench.host.program import (
     LOOPBACK,
     STOP_S,

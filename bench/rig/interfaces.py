@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from bench.device.interfaces import DeviceSession, Joining, Sent
 from bench.inspection.store import Kept
 from bench.plan import Item, needs
-from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.configuration import ConsumerSettings
 from bench.rig.provisioning import Provisioned
 from bench.station import TextLink
 from bench.station.tap import Tap

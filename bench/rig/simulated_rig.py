@@ -17,13 +17,13 @@ from bench.host.lns_files import device_tables
 from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
-from bench.rig.in_memory.capture_file import NAME, CaptureFile, left_out
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.memory_twin import TwinClaims, TwinStore
 from bench.rig.in_memory.mistakes import stumble
 from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
+from bench.rig.in_memory.written_files import NAME, CaptureFile, left_out
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,

@@ -57,7 +57,7 @@ from bench.inspection.store import (
 )
 from bench.rig.in_memory.inbox_twin import Deciding
 from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
-from bench.rig.in_memory.outbox_file import new_folder
+from bench.rig.in_memory.written_files import new_folder
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
 from lns.config import Config, ConfigError, LnsFile
