@@ -60,12 +60,11 @@ from bench.explore.explore import Explored, Order, exploring
 from bench.host.fork_server import beside
 from bench.host.program import HostError
 from bench.lab.inventory import Inventory, NoSuchPart
-from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
-from bench.night.memory import sick_parts
+from bench.night.memory import compact_runs, publish, sick_parts
 from bench.night.record import ExitCode, worst
 from bench.night.series import Known
-from bench.run.run_record import RunRecord, describe
+from bench.run import RunRecord, describe
 from bench.run.wall_clock import check
 from lns.clock import utc_of_this_host
 

@@ -20,8 +20,8 @@ from bench.rig.provisioning import PAYLOAD, Provisioned
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import MemoryDevice, MemoryDevices
 from bench.rig.virtual_air import SoftwareStations, firmware_of
+from bench.run import RETENTION_S, RunRecord, RunSettings
 from bench.run.attempts import Play
-from bench.run.run_record import RETENTION_S, RunRecord, RunSettings
 from bench.run.simulated import DryRun
 from bench.run.wall_clock import WallClockRun
 from bench.station import LinkClosed, TextLink

@@ -26,8 +26,7 @@ from bench.rig.on_hardware.lab_board import DATA_OVERHEAD_BYTES, LabBoard
 from bench.rig.programs.process_bench import ProcessBench
 from bench.rig.provisioning import provision
 from bench.rig.rig import Rig
-from bench.run.attempts import DEVICE_ERRORS, Play, Turn, perform, repeated
-from bench.run.run_record import (
+from bench.run import (
     RETENTION_S,
     Plan,
     Retiming,
@@ -36,6 +35,7 @@ from bench.run.run_record import (
     describe,
     plan_of,
 )
+from bench.run.attempts import DEVICE_ERRORS, Play, Turn, perform, repeated
 from bench.verdict.case import Case, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
