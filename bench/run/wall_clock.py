@@ -61,7 +61,9 @@ class SideBySide(Generic[B]):
         self._over: asyncio.Event | None = None
         self._plays: set[asyncio.Task[Any]] = set()
         self._broke: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="bench", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._main()), name="bench", daemon=True
+        )
 
     def result(self, future: "Future[T]") -> T:
         """What came of a case; BenchStopped when the bench broke before it was over."""
@@ -108,9 +110,6 @@ class SideBySide(Generic[B]):
                 self._loop.call_soon_threadsafe(self._over.set)
         if self._thread.is_alive():
             self._thread.join()
-
-    def _run(self) -> None:
-        asyncio.run(self._main())
 
     async def _main(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()

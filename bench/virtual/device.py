@@ -226,10 +226,10 @@ class VirtualDevice:
         self.stack = stack
         self.activation = activation
         self.write: Callable[[bytes], None] = self._print
-        self.spawn: Callable[[Coroutine[Any, Any, None]], None] = self._wait_for
         self._record = record
         self._last_line = ""
         self._waiting: list[Coroutine[Any, Any, None]] = []
+        self.spawn: Callable[[Coroutine[Any, Any, None]], None] = self._waiting.append
         self._booting = 0
         self._radio = radio or ClassARadio(dev_eui, medium)
         self._nvm = Nvm()
@@ -373,9 +373,6 @@ class VirtualDevice:
     def _write_down(self, what: str, text: str, **facts: object) -> None:
         fields: dict[str, object] = {"dev_eui": self.dev_eui, "text": text, **facts}
         self._record(f"device-{self.name}", f"device.{what}", fields)
-
-    def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:
-        self._waiting.append(work)
 
     async def _carry_out(self) -> None:
         while self._waiting:
