@@ -99,7 +99,6 @@ class Wired(asyncio.Transport):
         self._loop.call_soon(self._lose, error)
 
     def _push(self) -> None:
-        """Send what there is room for, and then that nothing follows."""
         room = ON_THE_WAY_MAX - self.peer._on_the_way
         if chunk := bytes(self._unsent[:room]):
             del self._unsent[: len(chunk)]

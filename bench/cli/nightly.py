@@ -367,8 +367,6 @@ def importing(night: Night) -> Iterator[Callable[[Progress], Path]]:
 
 @dataclass(slots=True)
 class _Imported:
-    """What came of real traffic, and what was said meanwhile."""
-
     result: Path | Refused | OSError = Path()
     said: list[str] = field(default_factory=list)
 

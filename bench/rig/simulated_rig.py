@@ -390,7 +390,6 @@ class MemoryServer(NetworkServer):
                 await self._far[0].preset(dev_eui, sessions)
 
     async def _open_redis(self) -> None:
-        """Sessions and claims in a real Redis, if this case has one."""
         if self._setup.on_redis:
             redis = self._store.real_redis(by_sentinels=self._setup.by_sentinels)
             devices = [device.record for device in self._provisioned]

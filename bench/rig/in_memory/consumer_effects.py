@@ -158,7 +158,6 @@ class Lines:
             self._kept()
 
     def _tell(self) -> None:
-        """Write down the lines that are new."""
         octets = self.path.read_bytes()[self._told_octets :]
         self._told_octets += len(octets)
         for text in octets.splitlines():

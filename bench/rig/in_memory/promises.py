@@ -176,7 +176,6 @@ def _oldest_us(known_us: int | None) -> tuple[int | None, ...]:
 
 
 def _stated_us(payload: str) -> int | None:
-    """The time that a producer retains."""
     said = MinMsgTime(None, lambda topic, retry_us: None)
     said.hear("up", payload.encode())
     return said.oldest_us
@@ -194,7 +193,6 @@ def _is_stream(where: str) -> bool:
 
 
 def _retained(topic_filter: str) -> None:
-    """Ask for what is retained beside the messages."""
     there = Broker("/nowhere", 1)
     HeldSubscription(there, "#", "consumer", lambda delivery: None, retained=topic_filter)
 

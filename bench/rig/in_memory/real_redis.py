@@ -384,7 +384,6 @@ class RealRedis:
         return told, replies
 
     def _look_at(self, words: Words, before: Held, reply: Any) -> None:
-        """What a request has left."""
         self.tell_wrong(expiries(words, self._retention_us // 1_000))
         if is_confirmation(words):
             self.tell_wrong(released(words, before, self._held(words)))

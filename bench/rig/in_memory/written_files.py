@@ -177,7 +177,6 @@ def _streams(file: Path, rows: Sequence[_Row]) -> Iterator[tuple[object, ...]]:
 
 
 def _positions(file: Path) -> list[int]:
-    """Where in an outbox messages stand that wait."""
     with closing(connect(file)) as db:
         return [at for (at,) in db.execute("SELECT position FROM message ORDER BY position")]
 
