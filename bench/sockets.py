@@ -237,11 +237,7 @@ class Network:
         return listener
 
     async def connect(
-        self,
-        factory: Callable[[], asyncio.BaseProtocol],
-        port: int,
-        *,
-        host: str = LOCALHOST,
+        self, factory: Callable[[], asyncio.BaseProtocol], port: int, *, host: str = LOCALHOST
     ) -> tuple[Wired, asyncio.BaseProtocol]:
         """One connection from this `host`; ConnectionRefusedError where nobody listens."""
         await asyncio.sleep(LATENCY_US / _S)

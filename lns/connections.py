@@ -122,11 +122,7 @@ class LateStations:
             )
             self._record(
                 TooLateInARow(
-                    stage="going on",
-                    lns=self._lns,
-                    station=station,
-                    n=row.number,
-                    cause=cause,
+                    stage="going on", lns=self._lns, station=station, n=row.number, cause=cause
                 )
             )
         elif station not in self._named:

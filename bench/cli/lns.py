@@ -69,13 +69,7 @@ EXAMPLES = (
 )
 
 
-def lns(
-    config: Path,
-    /,
-    *,
-    check: Flag = False,
-    as_json: AsJson = False,
-) -> int:
+def lns(config: Path, /, *, check: Flag = False, as_json: AsJson = False) -> int:
     """Serve stations until Ctrl-C or SIGTERM.
 
     Prints `listening <URI>` once stations can connect. As `python -m lns` it exits with 0 when it
@@ -380,8 +374,7 @@ def _port(number: int) -> int:
 
 
 Words = Annotated[
-    str,
-    Parameter(help="With --control: what to do, to whom, and the value of `attenuate`."),
+    str, Parameter(help="With --control: what to do, to whom, and the value of `attenuate`.")
 ]
 
 

@@ -195,9 +195,7 @@ def nightly(
     short: Annotated[
         bool,
         Parameter(
-            negative=(),
-            show_default=False,
-            help=f"At most {SHORT_LIMIT} uplinks of each capture.",
+            negative=(), show_default=False, help=f"At most {SHORT_LIMIT} uplinks of each capture."
         ),
     ] = False,
     limit: Limit = None,

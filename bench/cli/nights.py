@@ -103,12 +103,7 @@ def nights(
 
 
 def history(
-    case: str,
-    /,
-    *,
-    line: LineName = None,
-    runs: RunsRead = RUNS,
-    as_json: AsJson = False,
+    case: str, /, *, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = False
 ) -> int:
     """The nights of one case: strip, segments with their rates, first bad build, its runs.
 

@@ -328,9 +328,7 @@ def line_for(
     """The line of a board, not opened yet; what is None is as its dialect has it."""
     spoken = dialect_of(dialect)
     return SerialLine(
-        url,
-        spoken.baud if baud is None else baud,
-        dtr=spoken.dtr if dtr is None else dtr,
+        url, spoken.baud if baud is None else baud, dtr=spoken.dtr if dtr is None else dtr
     )
 
 

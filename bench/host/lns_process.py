@@ -326,9 +326,7 @@ class LnsProcess(Listener):
     async def _serve(self) -> None:
         self._write_files()
         await self.begin(
-            [*self._command, str(self.folder / "lns.toml")],
-            speaks=True,
-            env=self._env,
+            [*self._command, str(self.folder / "lns.toml")], speaks=True, env=self._env
         )
         line = await self.first_line(self.limit_s)
         if not line.startswith(_LISTENING):

@@ -129,10 +129,7 @@ def _without_folders(memory: Memory, stamps: Mapping[str, object]) -> list[Line]
 
 
 def _fold(
-    memory: Memory,
-    runs: Path,
-    new: Sequence[str],
-    stamps: Mapping[str, tuple[int, int]],
+    memory: Memory, runs: Path, new: Sequence[str], stamps: Mapping[str, tuple[int, int]]
 ) -> None:
     nights: dict[tuple[str, str, str, str], list[Recorded]] = {}
     for run in new:

@@ -26,15 +26,7 @@ from bench.rig.on_hardware.lab_board import DATA_OVERHEAD_BYTES, LabBoard
 from bench.rig.programs.process_bench import ProcessBench
 from bench.rig.provisioning import provision
 from bench.rig.rig import Rig
-from bench.run import (
-    RETENTION_S,
-    Plan,
-    Retiming,
-    RunRecord,
-    RunSettings,
-    describe,
-    plan_of,
-)
+from bench.run import RETENTION_S, Plan, Retiming, RunRecord, RunSettings, describe, plan_of
 from bench.run.attempts import DEVICE_ERRORS, Play, Turn, perform, repeated
 from bench.verdict.case import Case, Verdict
 from lns.capture import Capture

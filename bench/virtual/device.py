@@ -84,13 +84,7 @@ class ClassARadio:
         self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
     ) -> Transmission:
         return self._medium.transmit(
-            self.eui,
-            phy,
-            direction="up",
-            freq_hz=freq_hz,
-            dr=dr,
-            power_dbm=power_dbm,
-            facts=facts,
+            self.eui, phy, direction="up", freq_hz=freq_hz, dr=dr, power_dbm=power_dbm, facts=facts
         )
 
     async def listen(

@@ -83,8 +83,7 @@ Speaks = Annotated[
     DialectName | None, Parameter(help="What it speaks; found out by asking, if absent.")
 ]
 DryRun = Annotated[
-    bool,
-    Parameter(negative=(), show_default=False, help="Change nothing; say what would be done."),
+    bool, Parameter(negative=(), show_default=False, help="Change nothing; say what would be done.")
 ]
 Verbose = Annotated[
     bool, Parameter(negative=(), show_default=False, help="Show the dialogue, keys masked.")

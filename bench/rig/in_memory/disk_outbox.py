@@ -281,10 +281,7 @@ class DiskOutbox:
             file.unlink()
 
     async def _run(
-        self,
-        upstream: MqttUpstream,
-        begun: "asyncio.Future[None]",
-        ended: "asyncio.Future[None]",
+        self, upstream: MqttUpstream, begun: "asyncio.Future[None]", ended: "asyncio.Future[None]"
     ) -> None:
         with alive(self.lns):
             try:

@@ -20,14 +20,7 @@ from bench.capture.reading import Event, contents
 from bench.clock import until
 from bench.host.fork_server import ForkServer
 from bench.host.lns_files import Authority, write_server_files
-from bench.host.lns_process import (
-    SQLITE,
-    FollowedLns,
-    Mosquitto,
-    Starts,
-    Valkey,
-    source_folder,
-)
+from bench.host.lns_process import SQLITE, FollowedLns, Mosquitto, Starts, Valkey, source_folder
 from bench.host.program import (
     LOOPBACK,
     HostGuard,
