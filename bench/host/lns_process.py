@@ -302,7 +302,6 @@ class LnsProcess(Listener):
         settings: Sections,
         devices: Sequence[Mapping[str, object]],
         *,
-        env: Mapping[str, str] | None = None,
         starter: Starter | None = None,
     ) -> None:
         given = shlex.split(os.environ.get(COMMAND, ""))
@@ -320,8 +319,7 @@ class LnsProcess(Listener):
         self._command = given or [sys.executable, "-m", "lns"]
         # Another server finds its own package, and not the one in the folder where this runs.
         apart = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
-        own = apart if given else {"PYTHONPATH": source_folder()}
-        self._env = {**own, **(env or {})}
+        self._env = apart if given else {"PYTHONPATH": source_folder()}
 
     async def _serve(self) -> None:
         self._write_files()

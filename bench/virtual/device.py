@@ -30,8 +30,6 @@ from bench.virtual.rui3_traffic import Rui3Version
 from bench.virtual.stacks import LORAMAC_NODE, NEVER_COUNTED, Stack
 from lns.clock import now_us
 
-__all__ = ["Abp", "Asked", "Board", "Otaa", "Port", "Settings", "VirtualDevice"]
-
 T = TypeVar("T")
 TOLERANCE_US = 20_000
 """How far from the opening of its window a downlink may start: a few symbols."""
