@@ -85,7 +85,6 @@ def run(coroutine: Coroutine[Any, Any, T], *, start_us: int = 0) -> T:
 
 
 def _virtual() -> "VirtualTimeLoop | None":
-    """The loop that runs, if it is one on virtual time."""
     loop = asyncio.get_running_loop()
     return loop if isinstance(loop, VirtualTimeLoop) else None
 
@@ -267,7 +266,6 @@ class VirtualTimeLoop(BaseEventLoop):
                 self._ready.append(handle)
 
     def _watch(self) -> None:
-        """Remember who runs in the last turns; then Livelock."""
         for handle in self._ready:
             task = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]
             if isinstance(task, Task):
@@ -439,20 +437,14 @@ class VirtualTimeLoop(BaseEventLoop):
         )
 
     def call_soon(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> Handle:
         handle = Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
     def call_soon_threadsafe(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> Handle:
         """As `call_soon`; for signal handlers."""
         return self.call_soon(callback, *args, context=context)

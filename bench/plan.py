@@ -530,12 +530,7 @@ def schedule(
 
 
 def _urgency(planned: PlannedCase) -> tuple[bool, int, int, str]:
-    return (
-        not is_choosy(planned),
-        -len(planned.on_air),
-        -planned.duration_us,
-        planned.case,
-    )
+    return (not is_choosy(planned), -len(planned.on_air), -planned.duration_us, planned.case)
 
 
 class _Timetable:

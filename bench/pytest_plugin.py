@@ -63,9 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--seed", type=int, default=1, help="of every random number (default 1)")
     group.addoption(
-        "--strategy",
-        choices=STRATEGIES,
-        help="only this strategy, where a scenario leaves it open",
+        "--strategy", choices=STRATEGIES, help="only this strategy, where a scenario leaves it open"
     )
     group.addoption(
         "--each-once",

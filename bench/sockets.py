@@ -99,7 +99,6 @@ class Wired(asyncio.Transport):
         self._loop.call_soon(self._lose, error)
 
     def _push(self) -> None:
-        """Send what there is room for, and then that nothing follows."""
         room = ON_THE_WAY_MAX - self.peer._on_the_way
         if chunk := bytes(self._unsent[:room]):
             del self._unsent[: len(chunk)]
@@ -238,11 +237,7 @@ class Network:
         return listener
 
     async def connect(
-        self,
-        factory: Callable[[], asyncio.BaseProtocol],
-        port: int,
-        *,
-        host: str = LOCALHOST,
+        self, factory: Callable[[], asyncio.BaseProtocol], port: int, *, host: str = LOCALHOST
     ) -> tuple[Wired, asyncio.BaseProtocol]:
         """One connection from this `host`; ConnectionRefusedError where nobody listens."""
         await asyncio.sleep(LATENCY_US / _S)

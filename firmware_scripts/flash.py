@@ -86,7 +86,7 @@ TOOLS = {
             (".zip",),
             "Press the reset button twice, so that the boot loader runs",
             "adafruit-nrfutil",
-        ),
+        )
     },
 }
 

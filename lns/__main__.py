@@ -33,9 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("config", type=Path, help="the lns.toml of the network server")
     parser.add_argument(
-        "--check",
-        action="store_true",
-        help="read and check the configuration, then stop",
+        "--check", action="store_true", help="read and check the configuration, then stop"
     )
     try:
         arguments = parser.parse_args(argv)

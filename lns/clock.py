@@ -37,8 +37,6 @@ def monotonic_us() -> int:
 
 
 class _Here(local):
-    """What this thread reads the time from."""
-
     now_us: Callable[[], int] = staticmethod(of_the_running_loop)
 
 

@@ -17,8 +17,7 @@ from lns.complaints import Complaints
 from lns.events import TooLateInARow
 from lns.lorawan.identifiers import Eui
 from lns.station.messages import Dnmsg
-from lns.station.protocol import LinkClosed, StationProtocol, TextLink
-from lns.station.xtime import StationClock
+from lns.station.protocol import LinkClosed, StationClock, StationProtocol, TextLink
 
 
 class ReceptionTasks:
@@ -123,11 +122,7 @@ class LateStations:
             )
             self._record(
                 TooLateInARow(
-                    stage="going on",
-                    lns=self._lns,
-                    station=station,
-                    n=row.number,
-                    cause=cause,
+                    stage="going on", lns=self._lns, station=station, n=row.number, cause=cause
                 )
             )
         elif station not in self._named:

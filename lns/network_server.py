@@ -116,16 +116,7 @@ class NetworkServer:
             utc,
             elsewhere,
         )
-        self._joins = Joins(
-            lns,
-            net_id,
-            region,
-            registry,
-            sightings,
-            downlinks,
-            entropy,
-            elsewhere,
-        )
+        self._joins = Joins(lns, net_id, region, registry, sightings, downlinks, entropy, elsewhere)
 
     def enqueue(self, dev_eui: Eui, downlink: ApplicationDownlink) -> bool:
         """Send a device something of the application when it can be; False when it is refused."""

@@ -193,7 +193,6 @@ class Recorder:
             )
 
     def close(self) -> None:
-        """Close the capture."""
         if self._capture is not None:
             with suppress(OSError):
                 self._capture.close()

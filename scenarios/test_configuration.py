@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_pem_x509_certificate
 
-from bench.certificates import any_authority
+from bench.host.lns_files import any_authority
 from bench.virtual.visitor import longest_uri
 from scenarios.words import FIRST
 

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 from cryptography.x509 import IPAddress, SubjectAlternativeName
 
-from bench.certificates import SERVER, any_authority
 from bench.clock import minutes, seconds
+from bench.host.lns_files import SERVER, any_authority
 from bench.rig.in_memory.mistakes import stumble
 from bench.verdict.expectation import Table
 from scenarios.words import FIRST, REFUSED

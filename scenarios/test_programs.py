@@ -4,7 +4,7 @@ from signal import SIGINT, SIGTERM
 
 import pytest
 
-from bench.certificates import any_authority
+from bench.host.lns_files import any_authority
 from bench.virtual.visitor import post, upgrade
 from scenarios.words import FIRST
 

@@ -35,7 +35,7 @@ from bench.plan import Abilities, board, from_json, lacking
 from bench.rig.case_setup import Expectations
 from bench.rig.interfaces import RigDevice, RigStation
 from bench.rig.rig import Rig
-from bench.run.run_record import PLAN
+from bench.run import PLAN
 from lns.toml_file import Section
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -7,7 +7,7 @@ it is looked whether enough was seen.
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -19,14 +19,13 @@ import msgspec
 from bench.capture.run_folder import Origin
 from bench.cli.nights import label_of, runs_named
 from bench.cli.output import BenchBroken, ProgressDisplay, Refused, refusing
-from bench.cli.run import Ran, Selection, run_scenarios
+from bench.cli.run import Selection, run_scenarios
 from bench.host.lns_process import COMMAND
 from bench.night.comparison import Comparison, Outcome, Stop, compared, table
 from bench.night.record import Recorded, record_of
 from bench.report import score_of
 
 PAIRS_MAX = 8
-Play = Callable[[Selection, ProgressDisplay], Ran]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +77,6 @@ def against_server(
     display: ProgressDisplay,
     *,
     pairs_max: int = PAIRS_MAX,
-    play: Play = run_scenarios,
 ) -> tuple[Comparison, list[str]]:
     """Play both in turn until it is clear whether ours is worse, or all is played.
 
@@ -94,7 +92,7 @@ def against_server(
             who = "ours" if is_ours else "the other"
             display.line(f"    pair {pair + 1} of {pairs_max} at most: {who}")
             with _server(None if is_ours else command):
-                ran = play(ours if is_ours else theirs, display)
+                ran = run_scenarios(ours if is_ours else theirs, display)
             if ran.interrupted:
                 raise KeyboardInterrupt
             sides[is_ours].append(_recorded(ran.folder))

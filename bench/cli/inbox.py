@@ -257,12 +257,7 @@ STREAMS_MAX = 20
 
 
 def outbox(
-    file: Path,
-    /,
-    *,
-    streams_max: int = STREAMS_MAX,
-    release: Flag = False,
-    as_json: AsJson = False,
+    file: Path, /, *, streams_max: int = STREAMS_MAX, release: Flag = False, as_json: AsJson = False
 ) -> int:
     """Show the messages of a network server that no broker has acknowledged yet.
 

@@ -21,13 +21,6 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from bench.certificates import (
-    CATEGORIES,
-    Authority,
-    write_secret,
-    write_server_files,
-    write_station_files,
-)
 from bench.cli.output import (
     AsJson,
     BenchBroken,
@@ -43,7 +36,14 @@ from bench.cli.output import (
     region_of,
     shown_path,
 )
-from bench.host.lns_files import toml_text
+from bench.host.lns_files import (
+    CATEGORIES,
+    Authority,
+    toml_text,
+    write_secret,
+    write_server_files,
+    write_station_files,
+)
 from bench.host.program import HostError
 from bench.night.record import ExitCode
 from bench.virtual.lab import lab_folder
@@ -69,13 +69,7 @@ EXAMPLES = (
 )
 
 
-def lns(
-    config: Path,
-    /,
-    *,
-    check: Flag = False,
-    as_json: AsJson = False,
-) -> int:
+def lns(config: Path, /, *, check: Flag = False, as_json: AsJson = False) -> int:
     """Serve stations until Ctrl-C or SIGTERM.
 
     Prints `listening <URI>` once stations can connect. As `python -m lns` it exits with 0 when it
@@ -380,8 +374,7 @@ def _port(number: int) -> int:
 
 
 Words = Annotated[
-    str,
-    Parameter(help="With --control: what to do, to whom, and the value of `attenuate`."),
+    str, Parameter(help="With --control: what to do, to whom, and the value of `attenuate`.")
 ]
 
 

@@ -60,12 +60,11 @@ from bench.explore.explore import Explored, Order, exploring
 from bench.host.fork_server import beside
 from bench.host.program import HostError
 from bench.lab.inventory import Inventory, NoSuchPart
-from bench.night.archive import compact_runs, publish
 from bench.night.comparison import Outcome as Verdict
-from bench.night.known import Known
-from bench.night.memory import sick_parts
+from bench.night.memory import compact_runs, publish, sick_parts
 from bench.night.record import ExitCode, worst
-from bench.run.run_record import RunRecord, describe
+from bench.night.series import Known
+from bench.run import RunRecord, describe
 from bench.run.wall_clock import check
 from lns.clock import utc_of_this_host
 
@@ -196,9 +195,7 @@ def nightly(
     short: Annotated[
         bool,
         Parameter(
-            negative=(),
-            show_default=False,
-            help=f"At most {SHORT_LIMIT} uplinks of each capture.",
+            negative=(), show_default=False, help=f"At most {SHORT_LIMIT} uplinks of each capture."
         ),
     ] = False,
     limit: Limit = None,
@@ -368,8 +365,6 @@ def importing(night: Night) -> Iterator[Callable[[Progress], Path]]:
 
 @dataclass(slots=True)
 class _Imported:
-    """What came of real traffic, and what was said meanwhile."""
-
     result: Path | Refused | OSError = Path()
     said: list[str] = field(default_factory=list)
 

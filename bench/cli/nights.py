@@ -27,11 +27,10 @@ from bench.cli.output import (
 from bench.cli.report import LATEST, REPORT, missing_rows, oracle_words, resolve, timing_rows
 from bench.night.comparison import Outcome, compared, table
 from bench.night.comparison import sentence as answer_of
-from bench.night.known import Known, KnownUnreadable, add_known, read_known
 from bench.night.memory import remembered
 from bench.night.morning import KINDS, Line, Night, gate, with_known
 from bench.night.record import FAIL, PASSES, ExitCode, Recorded, exit_code, in_words, record_of
-from bench.night.series import Series, State
+from bench.night.series import Known, KnownUnreadable, Series, State, add_known, read_known
 from bench.night.statistics import wilson
 from bench.report.page import PAGE
 from bench.report.page import write_nights as write_page
@@ -104,12 +103,7 @@ def nights(
 
 
 def history(
-    case: str,
-    /,
-    *,
-    line: LineName = None,
-    runs: RunsRead = RUNS,
-    as_json: AsJson = False,
+    case: str, /, *, line: LineName = None, runs: RunsRead = RUNS, as_json: AsJson = False
 ) -> int:
     """The nights of one case: strip, segments with their rates, first bad build, its runs.
 

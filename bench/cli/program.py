@@ -177,10 +177,7 @@ def _told(words: Sequence[str], text: str, code: ExitCode, hint: str = "") -> Ex
 def _run(words: list[str]) -> int:
     only = words[0] if words and words[0] in COMMANDS else None
     result = application(only, config=_config(words))(
-        words or ["--help"],
-        print_error=False,
-        exit_on_error=False,
-        result_action="return_value",
+        words or ["--help"], print_error=False, exit_on_error=False, result_action="return_value"
     )
     return result if isinstance(result, int) else ExitCode.PASSED
 

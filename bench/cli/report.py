@@ -218,13 +218,7 @@ def oracle_words(score_object: dict[str, Any]) -> str:
     return f"agrees on {agreed} of {receptions} statuses"
 
 
-def report(
-    run: RunNames,
-    /,
-    *,
-    runs: RunsRead = RUNS,
-    as_json: AsJson = False,
-) -> int:
+def report(run: RunNames, /, *, runs: RunsRead = RUNS, as_json: AsJson = False) -> int:
     """Write the report of runs: a page, a JUnit file and a summary.
 
     Of a run that was not scored yet it shows the verdicts that the run itself reached.

@@ -47,7 +47,7 @@ from bench.plan import (
     schedule,
     usual_bench,
 )
-from bench.run.run_record import PLAN, RETENTION_S
+from bench.run import PLAN, RETENTION_S
 
 # A pytest plugin in the place of pytest's own terminal output: one line per scenario with how many
 # of its cases passed, the reason of each that did not, and nothing else. On a terminal a bar stands

@@ -1,1 +1,1 @@
-"""Devices: what a scenario may ask of one, and one in software."""
+"""Devices: what a scenario may ask of one, and the drivers of real boards."""

@@ -190,9 +190,7 @@ class AttachedBoard:
             await asyncio.sleep(wait_us / 1_000_000)
 
     async def _past_cycles(
-        self,
-        carry_out: Callable[[], Awaitable[T]],
-        waits_for: Callable[[CommandRefused], bool],
+        self, carry_out: Callable[[], Awaitable[T]], waits_for: Callable[[CommandRefused], bool]
     ) -> T:
         within_us = self._deadlines.transmission_us
         return await self._when_permitted(lambda: self._cycle.past(carry_out, waits_for, within_us))

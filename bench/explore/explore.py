@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
@@ -278,14 +278,12 @@ def explore(order: Order, progress: Callable[[str, int, int], None]) -> Explored
     return Explored(explored, findings, time.monotonic() - began, interrupted)
 
 
-@contextmanager
-def exploring(order: Order) -> Iterator[Callable[[], Explored]]:
+def exploring(order: Order) -> AbstractContextManager[Callable[[], Explored]]:
     """Explore meanwhile, as `bench.host.fork_server` does it.
 
     It takes what the others leave of the processors: a night is no longer for it.
     """
-    with beside(_explore_quietly, order) as explored:
-        yield explored
+    return beside(_explore_quietly, order)
 
 
 def _explore_quietly(order: Order) -> Explored:

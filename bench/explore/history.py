@@ -351,7 +351,7 @@ def _read_device(text: str) -> Device:
             word = "alike" if fact == "alike" else "counts"
             device = replace(device, **{word: True})  # type: ignore[arg-type]
         elif fact.startswith("from") and kind != "otaa":
-            device = replace(device, begins_at=_read_number(fact[4:], F_CNT_MAX))
+            device = replace(device, begins_at=_read_number(fact[4:]))
         elif fact.startswith("pinned") and fact[6:] in tuple(SERVERS):
             device = replace(device, pinned=SERVERS.index(fact[6:]))
         else:
@@ -370,7 +370,7 @@ def _read_step(text: str) -> Step:
         if subject == "wait":
             return Wait(_read_time(verb))
         if subject.startswith("replay"):
-            back = _read_number(subject[6:], F_CNT_MAX)
+            back = _read_number(subject[6:])
             return Replay(back, _read_heard([verb, *words] if verb else []))
         if subject in ("a", "b", "c"):
             return _read_device_step("abc".index(subject), verb, words)
@@ -401,7 +401,7 @@ def _read_device_step(device: int, verb: str, words: list[str]) -> Step:
     if verb in ("restart", "reboot"):
         return Restart(device, verb == "reboot")
     if verb.startswith("skip"):
-        return Skip(device, _read_number(verb[4:], F_CNT_MAX))
+        return Skip(device, _read_number(verb[4:]))
     if verb == "down":
         return Down(device, SERVERS.index(words[0]))
     raise ValueError(f"a device does not {verb!r}")
@@ -439,9 +439,9 @@ def _read_heard(words: list[str]) -> tuple[Heard, ...]:
     return tuple(heard)
 
 
-def _read_number(text: str, most: int) -> int:
-    if not _NUMBER.fullmatch(text) or int(text) > most:
-        raise ValueError(f"{text!r} is no number from 0 to {most}")
+def _read_number(text: str) -> int:
+    if not _NUMBER.fullmatch(text) or int(text) > F_CNT_MAX:
+        raise ValueError(f"{text!r} is no number from 0 to {F_CNT_MAX}")
     return int(text)
 
 

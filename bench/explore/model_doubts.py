@@ -55,10 +55,7 @@ class Doubts:
     """
 
     def __init__(
-        self,
-        trace: Trace,
-        coming: Coming,
-        sessions: dict[tuple[int, int], Session],
+        self, trace: Trace, coming: Coming, sessions: dict[tuple[int, int], Session]
     ) -> None:
         self._trace = trace
         self._shared = trace.history.servers > 1

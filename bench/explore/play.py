@@ -326,13 +326,7 @@ class Conductor:
                 return self._data(device, confirmed=confirmed, same=same, asks=asks)
 
     def _data(
-        self,
-        number: int,
-        *,
-        confirmed: bool,
-        same: bool,
-        asks: bool = False,
-        forged: bool = False,
+        self, number: int, *, confirmed: bool, same: bool, asks: bool = False, forged: bool = False
     ) -> Frame | None:
         player = self._players[number]
         if player.keys is None or player.f_cnt > F_CNT_MAX:

@@ -22,8 +22,7 @@ from urllib.parse import quote
 
 import lns
 from bench.capture.reading import CaptureFollower, Event
-from bench.certificates import write_secret
-from bench.host.lns_files import device_tables, toml_text
+from bench.host.lns_files import device_tables, toml_text, write_secret
 from bench.host.program import (
     LOOPBACK,
     STOP_S,
@@ -303,7 +302,6 @@ class LnsProcess(Listener):
         settings: Sections,
         devices: Sequence[Mapping[str, object]],
         *,
-        env: Mapping[str, str] | None = None,
         starter: Starter | None = None,
     ) -> None:
         given = shlex.split(os.environ.get(COMMAND, ""))
@@ -321,15 +319,12 @@ class LnsProcess(Listener):
         self._command = given or [sys.executable, "-m", "lns"]
         # Another server finds its own package, and not the one in the folder where this runs.
         apart = {"PYTHONPATH": "", "PYTHONSAFEPATH": "1"}
-        own = apart if given else {"PYTHONPATH": source_folder()}
-        self._env = {**own, **(env or {})}
+        self._env = apart if given else {"PYTHONPATH": source_folder()}
 
     async def _serve(self) -> None:
         self._write_files()
         await self.begin(
-            [*self._command, str(self.folder / "lns.toml")],
-            speaks=True,
-            env=self._env,
+            [*self._command, str(self.folder / "lns.toml")], speaks=True, env=self._env
         )
         line = await self.first_line(self.limit_s)
         if not line.startswith(_LISTENING):

@@ -168,11 +168,7 @@ class Program:
         self._watch_end()
 
     async def begin(
-        self,
-        command: Sequence[str],
-        *,
-        speaks: bool = False,
-        env: Mapping[str, str] | None = None,
+        self, command: Sequence[str], *, speaks: bool = False, env: Mapping[str, str] | None = None
     ) -> None:
         """`launch`, by way of the starter if there is one."""
         if self.starter is None or list(command[:2]) != [sys.executable, "-m"]:

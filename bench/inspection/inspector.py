@@ -49,10 +49,10 @@ from bench.inspection.store import Kept, StoreInspection, may_lose_counters
 from bench.verdict.expectation import LINK, Evidence
 from bench.verdict.owner import NO_PROTOCOL, Found, Owner, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us, is_plain, json_of, unreadable_type, uplink_of
+from bench.virtual.lorawan import wrong_answers
 from bench.virtual.lorawan.air_interface import DataFrame, read_data
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
-from bench.virtual.lorawan.known_answers import wrong_answers
 
 STATUS = "upstream.status"
 REQUEST = "application.request"

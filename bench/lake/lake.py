@@ -243,7 +243,6 @@ class Lake:
                 self._folders.delete(f"{self.uri}/{name}/{of_run}")
 
     def _open_again(self, month: str, runs: Collection[str]) -> None:
-        """Take runs that are scored again out of a closed month."""
         names = [name for name in TABLES if self._folders.exists(self._closed_at(name, month))]
         for name in names:
             self._put_closed(
@@ -264,7 +263,6 @@ class Lake:
         return self._spark.read.parquet(self._closed_at(name, month))
 
     def _put_closed(self, name: str, month: str, rows: DataFrame) -> None:
-        """Write them aside, in order of their runs, and count them."""
         aside = f"{self.shared}/closed/{name}/month={month}"
         ordered = rows.coalesce(1).sortWithinPartitions("night", "run")
         ordered.write.mode("overwrite").parquet(aside)

@@ -1,1 +1,1 @@
-"""What follows a night: old runs take less room, and somebody is told how it went."""
+"""What follows a night: what it has shown is kept and compared, and somebody is told."""

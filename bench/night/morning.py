@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from bench.night.known import Known
 from bench.night.record import (
     CONCLUSIVE,
     FAIL,
@@ -19,7 +18,7 @@ from bench.night.record import (
     Timing,
     worst,
 )
-from bench.night.series import STRIP_MAX, Recent, Series, State, Tonight, recent, with_night
+from bench.night.series import STRIP_MAX, Known, Recent, Series, State, Tonight, recent, with_night
 from bench.night.statistics import segments, shifts, stands_out, wilson
 
 NO_BASELINE_CODES = frozenset({2, 4, 12})

@@ -157,10 +157,7 @@ def segments(nights: Sequence[tuple[int, int]]) -> list[Segment]:
 
 
 def _split(
-    begin: int,
-    end: int,
-    likelihood: Callable[[int, int], float],
-    found: list[tuple[int, int, int]],
+    begin: int, end: int, likelihood: Callable[[int, int], float], found: list[tuple[int, int, int]]
 ) -> None:
     if end - begin < 2:
         return

@@ -13,10 +13,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from bench.capture.run_folder import replace
-from bench.night.known import Known
 from bench.night.morning import KINDS, Change, Line, Night, with_known
 from bench.night.record import FAIL, GLYPHS, LEFT_OUT, NOT_RUN, ExitCode, code_of
-from bench.night.series import STEADY, Series, State
+from bench.night.series import STEADY, Known, Series, State
 from bench.night.statistics import shifts, wilson
 from bench.report.conclusion import CAUSES_SHOWN, KINDS_SHOWN, WORDS, Cause, causes, conclusion, the
 from bench.report.excerpts import shown

@@ -184,12 +184,7 @@ def _band(from_y: float, to_y: float, height: float) -> str:
     return f"{top}{down}{back}Z"
 
 
-STATUSES = (
-    "NonDuplicate",
-    "Duplicate",
-    "SoftDuplicate",
-    "DuplicateDueToResubmission",
-)
+STATUSES = ("NonDuplicate", "Duplicate", "SoftDuplicate", "DuplicateDueToResubmission")
 STRATEGIES = ("Drop", "Mark", "None")
 ANSWERS = ("RX1", "RX2", "TooLate", "Suppressed", "NotAsked")
 IMPORTED = "imported"

@@ -11,7 +11,7 @@ from bench.device.interfaces import Sent
 from bench.host.program import ConsumerDied
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Injected, Named, which
-from bench.rig.consumer_settings import DEFAULTS_US, ConsumerSettings
+from bench.rig.configuration import DEFAULTS_US, ConsumerSettings
 from bench.rig.in_memory.application import PUBLISHED, spelled
 from bench.rig.interfaces import Application, Consumer, RigDevice
 from bench.rig.outages import Outages

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from bench.device.interfaces import DeviceSession, Joining, Sent
 from bench.inspection.store import Kept
 from bench.plan import Item, needs
-from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.configuration import ConsumerSettings
 from bench.rig.provisioning import Provisioned
 from bench.station import TextLink
 from bench.station.tap import Tap
@@ -215,7 +215,6 @@ class Stations(Protocol):
 
     async def switch_on(self) -> None:
         """Set up the air between devices and stations."""
-        return None
 
     async def flood(self, frames: Iterable[Frame], *, by: str) -> None:
         """Let a station's radio hear frames at one moment."""
@@ -245,7 +244,6 @@ class Wire(Protocol):
 
     def cut(self) -> None:
         """Let nothing pass, until `restore`."""
-        return None
 
     def delay(self, us: int) -> None:
         """Let every answer arrive so much later, until `restore`."""
@@ -265,7 +263,6 @@ class Wire(Protocol):
 
     async def restore(self) -> None:
         """Let everything pass at once again."""
-        return None
 
 
 class ServerFaults(Protocol):
@@ -285,23 +282,18 @@ class ServerFaults(Protocol):
 
     def fill_disk(self, breaks_after: int = 0, writes: int = 0) -> None:
         """Let its disk be full, or from so much later on (`break_disk`, `fill_store`)."""
-        return None
 
     def free_disk(self) -> None:
         """Let it take and give everything again."""
-        return None
 
     def set_upstream(self, key: str, value: int) -> None:
         """Give a key of its `[upstream]` another value than usual; before it starts."""
-        return None
 
     async def release_parked(self) -> None:
         """Let what it had put aside be sent after all; it must not run."""
-        return None
 
     def lose_outbox(self) -> None:
         """Forget what it had to publish; it must not run."""
-        return None
 
     def fill_capture(self, room: int) -> None:
         """Let its capture take so many octets more, less than a line has."""

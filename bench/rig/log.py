@@ -194,7 +194,7 @@ class Log:
         if Item.VIRTUAL_TIME not in self.setup.capabilities:
             return
         events = self.setup.case.events
-        due = Counter(map(_line_of, filter(_is_of_doors, events)))
+        due = Counter(_line_of(one) for one in events if one["kind"] == "lns.connection")
         killed = any(one["kind"] == "case.lns" and one["event"] == "kill" for one in events)
         if killed or not due or due.total() > LINES_MAX:
             return
@@ -221,10 +221,6 @@ class Log:
             if SECRET in said or any(key is not None and key.hex() in said for key in keys):
                 found = check.wrong(f"keys of {record.dev_eui}", "none", "one")
                 self.setup.case.find(found)
-
-
-def _is_of_doors(event: Event) -> bool:
-    return bool(event["kind"] == "lns.connection")
 
 
 def _line_of(event: Event) -> str:

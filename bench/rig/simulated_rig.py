@@ -17,13 +17,13 @@ from bench.host.lns_files import device_tables
 from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
-from bench.rig.in_memory.capture_file import NAME, CaptureFile, left_out
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.memory_twin import TwinClaims, TwinStore
 from bench.rig.in_memory.mistakes import stumble
 from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
+from bench.rig.in_memory.written_files import NAME, CaptureFile, left_out
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -390,7 +390,6 @@ class MemoryServer(NetworkServer):
                 await self._far[0].preset(dev_eui, sessions)
 
     async def _open_redis(self) -> None:
-        """Sessions and claims in a real Redis, if this case has one."""
         if self._setup.on_redis:
             redis = self._store.real_redis(by_sentinels=self._setup.by_sentinels)
             devices = [device.record for device in self._provisioned]

@@ -18,14 +18,14 @@ from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
 from bench.capture.reading import Event
-from bench.certificates import Pair, any_authority, write_server_files, write_station_files
 from bench.clock import VirtualTimeLoop
+from bench.host.lns_files import Pair, any_authority, write_server_files, write_station_files
 from bench.host.lns_process import alive
 from bench.plan import Item, needs
 from bench.rig import configuration
 from bench.rig.case_setup import LNS, CaseSetup, DoorRules, Shows
 from bench.rig.in_memory.mistakes import SECRET, far_from_utc
-from bench.rig.in_memory.outbox_file import new_folder
+from bench.rig.in_memory.written_files import new_folder
 from bench.rig.log import listened, run_program
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker

@@ -1,16 +1,174 @@
-"""A run on the emulated rig: software radios over real wires, a bench of programs."""
+"""The emulated rig, and a run on it: all in software, on real wires, on the wall clock.
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+Devices stand behind pseudo-terminals, stations and taps behind WebSockets; the bench is one of
+programs.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
-from bench.rig.emulated_rig import CAPABILITIES, emulated_rig
+from bench.device.interfaces import Joining, Sent
+from bench.device.rui3 import Rui3Device
+from bench.device.serial_line import SerialLine
+from bench.rig.case_setup import CaseSetup
+from bench.rig.interfaces import CaseDevice, CaseStation, Parts, capabilities_of
+from bench.rig.programs.process_application import ProcessApplication
 from bench.rig.programs.process_bench import AT_ONCE, ProcessBench
+from bench.rig.programs.processes import ProcessServers, ProcessStore
+from bench.rig.provisioning import PAYLOAD, Provisioned
 from bench.rig.rig import Rig
+from bench.rig.simulated_rig import MemoryDevice, MemoryDevices
+from bench.rig.virtual_air import SoftwareStations, firmware_of
+from bench.run import RETENTION_S, RunRecord, RunSettings
 from bench.run.attempts import Play
-from bench.run.run_record import RETENTION_S, RunRecord, RunSettings
 from bench.run.simulated import DryRun
 from bench.run.wall_clock import WallClockRun
+from bench.station import LinkClosed, TextLink
+from bench.station.tap import Tap
+from bench.virtual.device import Board, VirtualDevice
+from lns.clock import utc_of_this_host
+
+LIMIT_S = 240
+"""A case that is not over so long after it began, has hung."""
+
+
+class PtyDevice(MemoryDevice):
+    """One device behind a pseudo-terminal, asked by the driver that a board on USB is asked by."""
+
+    def __init__(self, provisioned: Provisioned, setup: CaseSetup) -> None:
+        super().__init__(provisioned, setup)
+        self._plugged = AsyncExitStack()
+        self._board: Board | None = None
+        self._driver: Rui3Device | None = None
+        self._retries = 0
+
+    async def start(self) -> None:
+        self._board = Board(lambda say: firmware_of(self.provisioned, self.setup, say))
+        self.firmware = self._board.firmware
+
+    async def stop(self) -> None:
+        await self._plugged.aclose()
+
+    async def send(
+        self,
+        payload: bytes = PAYLOAD,
+        *,
+        confirmed: bool = False,
+        port: int = 2,
+        retries: int = 0,
+        transmissions: int = 1,
+    ) -> Sent:
+        driver, firmware = await self._ready()
+        if retries != self._retries:
+            await driver.set_retries(retries)
+            self._retries = retries
+        if transmissions > 1:
+            firmware.set_nb_trans(transmissions)
+        await driver.send(payload, port=port, confirmed=confirmed, transmissions=transmissions)
+        assert firmware.last_sent is not None
+        return firmware.last_sent
+
+    async def join(self) -> Joining:
+        driver, firmware = await self._ready()
+        await driver.join()
+        assert firmware.last_join is not None
+        return firmware.last_join
+
+    async def set_adr(self, adr: bool) -> None:
+        driver, _ = await self._ready()
+        await driver.set_adr(adr)
+
+    async def ask_time(self) -> None:
+        driver, _ = await self._ready()
+        await driver.ask_time()
+
+    async def ask_link(self) -> None:
+        driver, _ = await self._ready()
+        await driver.ask_link()
+
+    async def restart(self, *, memory: bool) -> None:
+        """A reset by command keeps the memory; a cut of the power ends it."""
+        driver, firmware = await self._ready()
+        if memory:
+            await driver.restart()
+        else:
+            await driver.restarted_by(firmware.restart(memory=False))
+
+    async def _ready(self) -> tuple[Rui3Device, VirtualDevice]:
+        await self.setup.begin()
+        board = self._board
+        assert board is not None
+        if self._driver is None:
+            await self._plugged.enter_async_context(board.plugged())
+            name, record = self.provisioned.record.name, self.setup.record
+            driver = Rui3Device(name, self.dev_eui, SerialLine(board.port.path), record)
+            self._driver = await self._plugged.enter_async_context(driver)
+        return self._driver, board.firmware
+
+
+class PtyDevices(MemoryDevices):
+    capabilities = frozenset()
+
+    def new(self, provisioned: Provisioned) -> CaseDevice:
+        return PtyDevice(provisioned, self.setup)
+
+
+class SocketStations(SoftwareStations):
+    """The virtual stations of one case, at the end of WebSockets."""
+
+    def __init__(self, setup: CaseSetup, bench: ProcessBench) -> None:
+        super().__init__(setup)
+        self._bench = bench
+
+    def plug(self, tap: Tap) -> Callable[[], Awaitable[TextLink]]:
+        bench = self._bench
+        bench.taps.register(tap.station, tap.accept)
+
+        async def connect() -> TextLink:
+            if tap.is_cut:
+                raise LinkClosed("the tap is cut")
+            return await bench.connect(bench.taps.uri, tap.station)
+
+        return connect
+
+    def shut_out(self, station: CaseStation) -> None:
+        self._bench.taps.unregister(station.eui)
+
+    def let_in(self, station: CaseStation) -> None:
+        self._bench.taps.register(station.eui, station.tap.accept)
+
+    async def end(self) -> None:
+        for station in self.setup.stations.values():
+            self.shut_out(station)
+
+
+CAPABILITIES = capabilities_of(
+    PtyDevices, SocketStations, ProcessServers, ProcessStore, ProcessApplication
+)
+"""What an emulated rig can do."""
+
+
+def emulated_rig(
+    bench: ProcessBench, *, own_server: bool = False, wants_store: bool = False, **facts: Any
+) -> Rig:
+    """One case's devices, air and stations in software, each at the end of a real wire.
+
+    With `own_server` it has network servers of its own, with `wants_store` also a store. `facts`
+    are those of `CaseSetup`.
+    """
+    setup = CaseSetup(wall_clock_start=utc_of_this_host(), **facts)
+    application = ProcessApplication(setup, bench)
+    servers = ProcessServers(setup, bench, application, own=own_server)
+    application.needs_own_servers = servers.own
+    parts = Parts(
+        PtyDevices(setup),
+        SocketStations(setup, bench),
+        servers,
+        ProcessStore(setup, bench, servers, wants=wants_store),
+        application,
+    )
+    return Rig(setup, parts, limit_s=LIMIT_S)
 
 
 class EmulatedRigs:

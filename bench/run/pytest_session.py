@@ -23,8 +23,8 @@ from bench.capture.run_folder import Ending, Origin
 from bench.chance import stream
 from bench.host.program import HostError
 from bench.lab.inventory import Inventory, InventoryError, NoSuchPart, load
+from bench.run import RunRecord, RunSettings
 from bench.run.attempts import Play
-from bench.run.run_record import RunRecord, RunSettings
 from bench.verdict.case import Result, Title, Verdict
 from lns.clock import StoreUnavailable
 from lns.complaints import without_controls

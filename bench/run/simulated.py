@@ -38,8 +38,8 @@ from bench.rig.interfaces import RigStation
 from bench.rig.rig import Rig
 from bench.rig.simulated_rig import CAPABILITIES, simulated_rig
 from bench.rig.stations import DATA_RATE
+from bench.run import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
 from bench.run.attempts import OF_CONSUMER, Play, innermost, perform, serves_not, told_of
-from bench.run.run_record import PLAN, RETENTION_S, Retiming, RunRecord, RunSettings
 from bench.verdict.case import Book, Case, Result, Verdict
 from bench.verdict.owner import Owner
 from lns.capture import Capture

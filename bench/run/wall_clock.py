@@ -26,16 +26,8 @@ from bench.rig.on_hardware.lab_board import DATA_OVERHEAD_BYTES, LabBoard
 from bench.rig.programs.process_bench import ProcessBench
 from bench.rig.provisioning import provision
 from bench.rig.rig import Rig
+from bench.run import RETENTION_S, Plan, Retiming, RunRecord, RunSettings, describe, plan_of
 from bench.run.attempts import DEVICE_ERRORS, Play, Turn, perform, repeated
-from bench.run.run_record import (
-    RETENTION_S,
-    Plan,
-    Retiming,
-    RunRecord,
-    RunSettings,
-    describe,
-    plan_of,
-)
 from bench.verdict.case import Case, Verdict
 from lns.capture import Capture
 from lns.clock import now_us
@@ -61,7 +53,9 @@ class SideBySide(Generic[B]):
         self._over: asyncio.Event | None = None
         self._plays: set[asyncio.Task[Any]] = set()
         self._broke: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="bench", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._main()), name="bench", daemon=True
+        )
 
     def result(self, future: "Future[T]") -> T:
         """What came of a case; BenchStopped when the bench broke before it was over."""
@@ -108,9 +102,6 @@ class SideBySide(Generic[B]):
                 self._loop.call_soon_threadsafe(self._over.set)
         if self._thread.is_alive():
             self._thread.join()
-
-    def _run(self) -> None:
-        asyncio.run(self._main())
 
     async def _main(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()

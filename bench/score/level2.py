@@ -464,7 +464,6 @@ def _claim(session: Session, seat: Seat, worth: Worth, row: Reception) -> Answer
 
 
 def _seen(session: Session, row: Reception) -> Claimed | None:
-    """The frame, if it was claimed a short while ago."""
     seen = session.frames.get((row.f_cnt, row.mic_no))
     return None if seen is None or row.t_us - seen.t_us >= row.retention_us else seen
 

@@ -270,10 +270,6 @@ class Profile(StrEnum):
     MANY_TABLES = "many tables"  # a heap in which all of some hundred megabytes stay: for a night
 
 
-def _silent(_: str) -> None:
-    return None
-
-
 def is_local(master: str) -> bool:
     """Whether all work is done by this very process; `local-cluster` starts others."""
     return re.match(r"local(\[|$)", master) is not None
@@ -318,7 +314,7 @@ def session(
     shuffle_partitions: int | None = None,
     compiled: bool = True,
     records: bool = True,
-    progress: Callable[[str], None] = _silent,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Iterator[SparkSession]:
     """A Spark session on `master` (default: all cores of this machine), stopped at the end.
 

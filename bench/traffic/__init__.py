@@ -488,12 +488,7 @@ class _Player:
         self._air = Medium(REGION, Links(seed=seed), case.record)
         self._expected = ExpectedWords(log, strategy.value)
         self._server = LogServer(
-            log,
-            REGION,
-            strategy,
-            seed=seed,
-            record=case.record,
-            wall_clock_start=WALL_CLOCK_START,
+            log, REGION, strategy, seed=seed, record=case.record, wall_clock_start=WALL_CLOCK_START
         )
         self._posts: dict[Eui, _Post] = {}
 

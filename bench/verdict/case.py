@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise, zip_longest
+from operator import itemgetter
 from typing import Any, Protocol
 
 from bench.capture.reading import Event, contents
@@ -296,14 +297,10 @@ class Case:
 
     def in_order(self) -> list[Event]:
         """The events of this case so far, in order of time."""
-        return sorted(self._events, key=_in_order)
+        return sorted(self._events, key=itemgetter("t_us", "source", "seq"))
 
     def _fact(self, kind: str, fields: dict[str, object]) -> None:
         self.record("bench", kind, fields)
-
-
-def _in_order(event: Event) -> tuple[int, str, int]:
-    return event["t_us"], event["source"], event["seq"]
 
 
 EUI_DIGITS = 16

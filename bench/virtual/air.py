@@ -152,11 +152,7 @@ class Links:
     """
 
     def __init__(
-        self,
-        *,
-        attenuation_db: int = ATTENUATION_DB,
-        fading_sigma_db: float = 0.0,
-        seed: int = 0,
+        self, *, attenuation_db: int = ATTENUATION_DB, fading_sigma_db: float = 0.0, seed: int = 0
     ) -> None:
         self._default_db = attenuation_db
         self._sigma_db = fading_sigma_db

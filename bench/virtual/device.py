@@ -30,8 +30,6 @@ from bench.virtual.rui3_traffic import Rui3Version
 from bench.virtual.stacks import LORAMAC_NODE, NEVER_COUNTED, Stack
 from lns.clock import now_us
 
-__all__ = ["Abp", "Asked", "Board", "Otaa", "Port", "Settings", "VirtualDevice"]
-
 T = TypeVar("T")
 TOLERANCE_US = 20_000
 """How far from the opening of its window a downlink may start: a few symbols."""
@@ -84,13 +82,7 @@ class ClassARadio:
         self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
     ) -> Transmission:
         return self._medium.transmit(
-            self.eui,
-            phy,
-            direction="up",
-            freq_hz=freq_hz,
-            dr=dr,
-            power_dbm=power_dbm,
-            facts=facts,
+            self.eui, phy, direction="up", freq_hz=freq_hz, dr=dr, power_dbm=power_dbm, facts=facts
         )
 
     async def listen(
@@ -226,10 +218,10 @@ class VirtualDevice:
         self.stack = stack
         self.activation = activation
         self.write: Callable[[bytes], None] = self._print
-        self.spawn: Callable[[Coroutine[Any, Any, None]], None] = self._wait_for
         self._record = record
         self._last_line = ""
         self._waiting: list[Coroutine[Any, Any, None]] = []
+        self.spawn: Callable[[Coroutine[Any, Any, None]], None] = self._waiting.append
         self._booting = 0
         self._radio = radio or ClassARadio(dev_eui, medium)
         self._nvm = Nvm()
@@ -373,9 +365,6 @@ class VirtualDevice:
     def _write_down(self, what: str, text: str, **facts: object) -> None:
         fields: dict[str, object] = {"dev_eui": self.dev_eui, "text": text, **facts}
         self._record(f"device-{self.name}", f"device.{what}", fields)
-
-    def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:
-        self._waiting.append(work)
 
     async def _carry_out(self) -> None:
         while self._waiting:

@@ -455,16 +455,12 @@ class Mac:
         if settings.adr:
             over = session.unheard - ADR_ACK_LIMIT - ADR_ACK_DELAY
             if over >= 0:
-                settings.power_dbm = max(settings.power_dbm, self._power_at_first_dbm)
+                settings.power_dbm = max(settings.power_dbm, self.plan.power_dbm(0))
             if over >= ADR_ACK_DELAY and over % ADR_ACK_DELAY == 0:
                 settings.lower_data_rate(session)
         if settings.dr == self.plan.up_drs[0] and not self.stack.asks_at_lowest_dr:
             session.unheard = 0
         return session.uplink(payload, port, confirmed=confirmed, adr=settings.adr)
-
-    @property
-    def _power_at_first_dbm(self) -> int:
-        return self.plan.power_dbm(0)
 
     async def deliver(self, phy: bytes, cycle: Cycle, tries: Tries) -> Cycle:
         """Send one frame as often as it takes; what the server wants of the MAC is done then."""

@@ -424,11 +424,7 @@ class Rui3Join:
     """Joins of one board; remembers how many attempts are left, and whether it was told to stop."""
 
     def __init__(
-        self,
-        circuit: Circuit,
-        memory: Rui3Memory,
-        version: Rui3Version,
-        traffic: Rui3Traffic,
+        self, circuit: Circuit, memory: Rui3Memory, version: Rui3Version, traffic: Rui3Traffic
     ) -> None:
         self.begin_fixed_session: Callable[[], None] = lambda: None
         self._circuit = circuit

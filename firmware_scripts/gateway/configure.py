@@ -113,11 +113,7 @@ def _board(name: str | None, boards: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _station_conf(board: Mapping[str, Any], eui: str, *, duty_cycle: bool) -> dict[str, Any]:
-    radio = {
-        "type": "SX1250",
-        "rssi_offset": -215.4,
-        "rssi_tcomp": _TEMPERATURE,
-    }
+    radio = {"type": "SX1250", "rssi_offset": -215.4, "rssi_tcomp": _TEMPERATURE}
     gains = [{"rf_power": dbm, "pa_gain": pa, "pwr_idx": index} for dbm, pa, index in _TX_GAINS]
     station: dict[str, Any] = {"routerid": eui}
     if "reset_gpio" in board:

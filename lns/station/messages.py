@@ -22,12 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from lns.lorawan.identifiers import (
-    Eui,
-    eui,
-    eui_dashed,
-    eui_id6,
-)
+from lns.lorawan.identifiers import Eui, eui, eui_dashed, eui_id6
 from lns.lorawan.region import DataRate, FskDataRate, Region, StationRadio
 
 U8 = Annotated[int, Meta(ge=0, le=0xFF)]

@@ -127,8 +127,6 @@ def _mistake(said: str, advice: str = "") -> ValueError:
     return ValueError(f"{said}; it is {_SHAPE}{advice}")
 
 
-__all__ = ["PATIENCE_US", "Command", "RedisServer", "RedisWire", "Script", "redis_server"]
-
 PATIENCE_US = 250_000  # two round trips end before RX1 opens
 _AT_ONCE = 500  # more of them could take longer than patience lasts
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench import clock
-from bench.certificates import Authority, write_server_files
+from bench.host.lns_files import Authority, write_server_files
 from bench.sockets import LATENCY_US, ON_THE_WAY_MAX
 from lns.clock import now_us
 from lns.server.access import server_context

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.certificates import CLIENT, Authority
+from bench.host.lns_files import CLIENT, Authority
 from bench.spark.cut import literal
 from bench.traffic import read
 from bench.traffic.recording import TrafficError

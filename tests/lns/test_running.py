@@ -17,7 +17,7 @@ from typing import TextIO
 
 import pytest
 
-from bench.certificates import Authority, write_server_files, write_station_files
+from bench.host.lns_files import Authority, write_server_files, write_station_files
 from lns.station.cups import NO_CHANGE
 from tests import forked
 from tests.lns.served_network import WEST, uplink

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.certificates import Authority, write_server_files, write_station_files
+from bench.host.lns_files import Authority, write_server_files, write_station_files
 from lns.config import ConfigError, load
 from lns.delivery.mqtt_sender import MqttUpstream
 from lns.delivery.publisher import MemoryUpstream, Upstream

@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "known for ever",
-        "bench/night/known.py",
+        "bench/night/series.py",
         "        return self.until is not None and night[:10] > self.until.isoformat()",
         "        return False",
         MORNING,
@@ -297,7 +297,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was known is lost on a full disk",
-        "bench/night/known.py",
+        "bench/night/series.py",
         "    replace(path.resolve(), (before",
         "    path.write_bytes((before",
         "tests/bench/cli/test_nights.py",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bench.clock import seconds
-from bench.run.run_record import RETENTION_S, Retiming
+from bench.run import RETENTION_S, Retiming
 from scenarios import edge_case as rules
 from scenarios.catalogue import STRATEGIES, EdgeCase, read_cases
 

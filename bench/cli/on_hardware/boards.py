@@ -28,7 +28,9 @@ from bench.cli.output import (
 )
 from bench.device.dialects import (
     Found,
+    NotPermitted,
     driver_for,
+    insist_on_permission,
     line_for,
     replayer_for,
     serial_ports,
@@ -45,7 +47,6 @@ from bench.device.interfaces import (
     Otaa,
     UnknownFirmware,
 )
-from bench.device.raw_radio import NotPermitted, insist_on_permission
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.lab.inventory import DeviceEntry, Inventory, PortMissing, Radio, port_of
 from bench.night.record import ExitCode
@@ -82,8 +83,7 @@ Speaks = Annotated[
     DialectName | None, Parameter(help="What it speaks; found out by asking, if absent.")
 ]
 DryRun = Annotated[
-    bool,
-    Parameter(negative=(), show_default=False, help="Change nothing; say what would be done."),
+    bool, Parameter(negative=(), show_default=False, help="Change nothing; say what would be done.")
 ]
 Verbose = Annotated[
     bool, Parameter(negative=(), show_default=False, help="Show the dialogue, keys masked.")

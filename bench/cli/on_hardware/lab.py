@@ -187,12 +187,7 @@ Show = Callable[[str], None]
 
 
 def at(
-    name: str,
-    /,
-    *commands: str,
-    listen_s: int = 0,
-    bench: Bench = BENCH,
-    as_json: AsJson = False,
+    name: str, /, *commands: str, listen_s: int = 0, bench: Bench = BENCH, as_json: AsJson = False
 ) -> int:
     """Send AT commands to a board and show what it says, or open a console.
 

@@ -16,7 +16,7 @@ from bench.chance import stream
 from bench.host.program import ConsumerDied
 from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
-from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.configuration import ConsumerSettings
 from bench.rig.in_memory.mistakes import no_file_beyond, syncs
 from bench.verdict.wire import json_of
 from bench.virtual.mqtt_broker import RECEIVE_MAX, MqttBroker
@@ -158,7 +158,6 @@ class Lines:
             self._kept()
 
     def _tell(self) -> None:
-        """Write down the lines that are new."""
         octets = self.path.read_bytes()[self._told_octets :]
         self._told_octets += len(octets)
         for text in octets.splitlines():

@@ -15,8 +15,8 @@ from sqlite3 import Connection
 from bench.chance import stream
 from bench.clock import is_disk_slow
 from bench.rig.in_memory.application import MemoryBroker
-from bench.rig.in_memory.outbox_file import seize
 from bench.rig.in_memory.promises import broken_promises
+from bench.rig.in_memory.written_files import seize
 from bench.rig.interfaces import Wire
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login

@@ -16,7 +16,8 @@ from bench.chance import stream
 from bench.clock import awaited_in, is_disk_slow
 from bench.host.lns_process import alive
 from bench.rig.case_setup import LNS, CaseSetup
-from bench.rig.in_memory.outbox_file import (
+from bench.rig.in_memory.promises import broken_turns, ill_refused
+from bench.rig.in_memory.written_files import (
     age,
     is_held,
     listed,
@@ -26,8 +27,6 @@ from bench.rig.in_memory.outbox_file import (
     seize,
     spare,
 )
-from bench.rig.in_memory.promises import broken_turns
-from bench.rig.in_memory.store_files import ill_refused
 from bench.verdict.owner import Found
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.mqtt_packets import Login, Published
@@ -287,10 +286,7 @@ class DiskOutbox:
             file.unlink()
 
     async def _run(
-        self,
-        upstream: MqttUpstream,
-        begun: "asyncio.Future[None]",
-        ended: "asyncio.Future[None]",
+        self, upstream: MqttUpstream, begun: "asyncio.Future[None]", ended: "asyncio.Future[None]"
     ) -> None:
         with alive(self.lns):
             try:

@@ -17,20 +17,20 @@ from shutil import rmtree
 from ssl import TLSVersion
 from typing import Any, cast
 
-from bench.certificates import (
+from bench.host.lns_files import (
     CLIENT,
     SERVER,
     Authority,
     Pair,
     any_authority,
+    toml_text,
     write_server_files,
     write_station_files,
 )
-from bench.host.lns_files import toml_text
 from bench.host.lns_process import alive
 from bench.rig.case_setup import DoorRules
-from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.in_memory.shared_store import configuration_in
+from bench.rig.in_memory.written_files import new_folder
 from bench.sockets import LATENCY_US
 from bench.station.web_socket import StationTls, WebSocketLink, connect, discover, station_files
 from bench.verdict.owner import Found

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from bench.clock import pause
 from bench.inspection.store import LEASE_MS, Words
-from bench.rig.in_memory.outbox_file import ill_kept
+from bench.rig.in_memory.written_files import ill_kept
 from lns.clock import StoreUnavailable
 from lns.delivery.detectors import PERFORMS
 from lns.delivery.inbox import figures, figures_in

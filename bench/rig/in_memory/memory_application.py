@@ -18,14 +18,14 @@ from bench.host.program import ConsumerDied
 from bench.inspection import consumer
 from bench.inspection.consumer import Brought, ConsumerBooks, Rules
 from bench.rig.case_setup import CaseSetup
-from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.configuration import ConsumerSettings
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, Properties
 from bench.rig.in_memory.consumer_effects import Lines, Relay
 from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire
 from bench.rig.in_memory.inbox_twin import TwinInbox, make_older
 from bench.rig.in_memory.mistakes import far_from_utc, without_zone
-from bench.rig.in_memory.outbox_file import new_folder
 from bench.rig.in_memory.shared_store import SharedStore
+from bench.rig.in_memory.written_files import new_folder
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of
 from lns.clock import StoreUnavailable, now_us

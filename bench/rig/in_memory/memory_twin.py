@@ -367,7 +367,6 @@ class TwinFile:
         return same(self._found, dev_eui, due, seen)
 
     def close(self) -> None:
-        """Give the file up."""
         self._store.close()
 
 

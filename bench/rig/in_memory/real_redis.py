@@ -58,7 +58,7 @@ from bench.inspection.store import (
 )
 from bench.rig.in_memory.inbox_twin import Deciding
 from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
-from bench.rig.in_memory.outbox_file import new_folder
+from bench.rig.in_memory.written_files import new_folder
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
 from lns.config import Config, ConfigError, LnsFile
@@ -384,7 +384,6 @@ class RealRedis:
         return told, replies
 
     def _look_at(self, words: Words, before: Held, reply: Any) -> None:
-        """What a request has left."""
         self.tell_wrong(expiries(words, self._retention_us // 1_000))
         if is_confirmation(words):
             self.tell_wrong(released(words, before, self._held(words)))

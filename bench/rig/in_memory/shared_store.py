@@ -15,9 +15,9 @@ from weakref import finalize
 from bench.host.lns_files import toml_text
 from bench.inspection.store import Kept
 from bench.rig.case_setup import CaseSetup
-from bench.rig.in_memory.outbox_file import ill_kept, new_folder, seize
+from bench.rig.in_memory.promises import ill_written
 from bench.rig.in_memory.real_redis import RealRedis, there_is_one, told_without_folder
-from bench.rig.in_memory.store_files import ill_written
+from bench.rig.in_memory.written_files import ill_kept, new_folder, seize
 from bench.rig.interfaces import Store
 from bench.rig.provisioning import kept_for_inspector
 from bench.verdict.owner import Found, ScenarioMistake

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bench.capture import Record
-from bench.device.dialects import driver_for, line_for, replayer_for, serial_ports
+from bench.device.dialects import Replayer, driver_for, line_for, replayer_for, serial_ports
 from bench.device.interfaces import AttachedDevice
-from bench.device.raw_radio import Replayer
 from bench.device.serial_line import LineLost, PortUnavailable, SerialLine
 from bench.host.program import HostError, why_no_listener
 from bench.lab.basicstation_host import restart_gateway

@@ -259,11 +259,7 @@ class LabBoard:
         else:
             record = replace(record, dev_addr=abp.dev_addr, session_keys=abp.keys)
         return replace(
-            provisioned,
-            record=record,
-            dev_addr=abp.dev_addr,
-            keys=abp.keys,
-            app_key=otaa.app_key,
+            provisioned, record=record, dev_addr=abp.dev_addr, keys=abp.keys, app_key=otaa.app_key
         )
 
     def _lorawan(self, wanted: LoRaWanVersion) -> LoRaWanVersion:

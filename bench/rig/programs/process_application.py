@@ -21,7 +21,7 @@ from bench.host.lns_process import Mosquitto, Valkey
 from bench.host.program import LOOPBACK, ConsumerDied, ConsumerSilent, Program, ProgramDied, Starter
 from bench.host.relay import Relay
 from bench.rig.case_setup import CaseSetup
-from bench.rig.consumer_settings import ConsumerSettings
+from bench.rig.configuration import ConsumerSettings
 from bench.rig.in_memory.application import PUBLISHED, STATUS_TOPIC, UP_TOPIC, Witness, spelled
 from bench.rig.interfaces import Application, Consumer
 from bench.rig.programs.process_bench import ProcessBench, subfolder

@@ -17,17 +17,10 @@ from typing import Any, Protocol, Self
 from urllib.parse import urlsplit, urlunsplit
 
 from bench.capture.reading import Event, contents
-from bench.certificates import Authority, write_server_files
 from bench.clock import until
 from bench.host.fork_server import ForkServer
-from bench.host.lns_process import (
-    SQLITE,
-    FollowedLns,
-    Mosquitto,
-    Starts,
-    Valkey,
-    source_folder,
-)
+from bench.host.lns_files import Authority, write_server_files
+from bench.host.lns_process import SQLITE, FollowedLns, Mosquitto, Starts, Valkey, source_folder
 from bench.host.program import (
     LOOPBACK,
     HostGuard,

@@ -47,10 +47,7 @@ BOARDS = (
     BoardEntry("e5", "4.0.11", "2CF7F12000000003"),
     BoardEntry("replayer", "RUI_5.0.0_RAK3172-H", "AC1F09FFFE000004", is_replayer=True),
 )
-STATIONS = (
-    StationEntry("west", "0016C001F1500001"),
-    StationEntry("east", "0016C001F1500002"),
-)
+STATIONS = (StationEntry("west", "0016C001F1500001"), StationEntry("east", "0016C001F1500002"))
 
 
 def bench_toml(

@@ -12,9 +12,9 @@ import pytest
 
 from bench.cli.nights import Morning, annotate, annotations, states_of
 from bench.cli.program import COMMANDS, main
-from bench.night.known import Known
 from bench.night.memory import remembered
 from bench.night.morning import Change, Line, Night
+from bench.night.series import Known
 from tests.bench.night.written_nights import night_of, write_night
 from tests.host_time import slowness
 from tests.lns.test_capture import disk_of

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.device.dialects import DIALECTS, replayer_for
+from bench.device.dialects import DIALECTS, NotPermitted, Replayer, replayer_for
 from bench.device.interfaces import (
     CommandRefused,
     Deadlines,
@@ -12,7 +12,6 @@ from bench.device.interfaces import (
     NotAsWritten,
     UnknownFirmware,
 )
-from bench.device.raw_radio import NotPermitted, Replayer
 from bench.device.serial_line import SerialLine
 from lns.lorawan.region import EU868, DataRate
 from tests.bench.device.far_end import FarEnd, Rui3Settings

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from bench.device.raw_radio import NotPermitted, insist_on_permission
+from bench.device.dialects import NotPermitted, insist_on_permission
 from lns.lorawan.region import EU868, US915, DataRate, Region
 
 SF7, SF10, SF12 = (DataRate(sf, 125_000) for sf in (7, 10, 12))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.device.dialects import LoraE5Test, Replayer, Rui3P2p
 from bench.device.interfaces import CommandRefused, Ending, Outcome
 from bench.device.lora_e5 import LoraE5Device
-from bench.device.raw_radio import LoraE5Test, Replayer, Rui3P2p
 from bench.device.rui3 import Rui3Device
 from bench.device.serial_line import SerialLine
 from lns.lorawan.identifiers import Eui

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
-from bench.certificates import Authority, write_server_files
+from bench.host.lns_files import Authority, write_server_files
 from bench.host.relay import Relay
 from tests.looped import on_a_loop
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.night.archive import compact, compact_runs, old_runs
+from bench.night.memory import compact, compact_runs, old_runs
 from tests.reading import read
 
 LINE = json.dumps({"t_us": 1, "source": "bench", "seq": 0, "kind": "case.begin", "case": "a"})

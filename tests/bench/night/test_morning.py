@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from bench.lab.inventory import Inventory, NoSuchPart, load
-from bench.night.known import Known
 from bench.night.memory import (
     SEEN_WELL,
     main_run,
@@ -18,7 +17,7 @@ from bench.night.memory import (
     sick_parts,
 )
 from bench.night.morning import Night, gate, with_known
-from bench.night.series import State
+from bench.night.series import Known, State
 from tests.bench.night.written_nights import night_of, write_night
 
 WORDS = {

@@ -9,7 +9,7 @@ import pytest
 
 from bench.host.program import free_port
 from bench.lab.inventory.sections import ReportSection
-from bench.night.archive import publish
+from bench.night.memory import publish
 from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import Subscription
 from tests.bench.night.web_hook import Hook, serving

@@ -4,8 +4,8 @@ import re
 from datetime import date
 from pathlib import Path
 
-from bench.night.known import Known
 from bench.night.memory import remembered
+from bench.night.series import Known
 from bench.report.page import PAGE, nights_page, write_nights
 from tests.bench.night.written_nights import night_of, write_night
 from tests.bench.report.page_outline import outline

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.clock import seconds
-from bench.run.run_record import Retiming
+from bench.run import Retiming
 
 HALF = Retiming(seconds(30))
 

@@ -13,8 +13,8 @@ from bench.capture.run_folder import Ending
 from bench.capture.wholeness import wholeness
 from bench.clock import milliseconds, seconds
 from bench.plan import PlannedAct, PlannedCase, PlannedDevice, from_json
+from bench.run import PLAN, RunRecord
 from bench.run.attempts import Play
-from bench.run.run_record import PLAN, RunRecord
 from bench.run.simulated import CHUNK_US, DryRun, SimulatedRun
 from bench.verdict.case import Result, Title, Verdict
 from lns.lorawan.region import airtime_us

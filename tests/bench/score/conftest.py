@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.night.archive import compact
+from bench.night.memory import compact
 from bench.report import write
 
 if TYPE_CHECKING:  # whoever leaves Spark out reads this file too

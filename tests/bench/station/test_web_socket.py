@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
-from bench.certificates import Authority, write_server_files, write_station_files
+from bench.host.lns_files import Authority, write_server_files, write_station_files
 from bench.station import LinkClosed
 from bench.station.web_socket import (
     StationTls,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.certificates import CLIENT, Authority, Pair, write_server_files
+from bench.host.lns_files import CLIENT, Authority, Pair, write_server_files
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import eui_dashed
 from lns.server.access import Access, server_context

@@ -20,8 +20,8 @@ import pytest
 from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
-from bench.certificates import CLIENT, Authority, write_server_files, write_station_files
 from bench.chance import stream
+from bench.host.lns_files import CLIENT, Authority, write_server_files, write_station_files
 from bench.virtual.lorawan.join_frames import join_request
 from lns.clock import now_us
 from lns.lorawan.crypto import SessionKeys

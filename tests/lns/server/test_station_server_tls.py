@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import ObjectIdentifier
 
-from bench.certificates import CLIENT, SERVER, Authority, Pair, write_server_files
+from bench.host.lns_files import CLIENT, SERVER, Authority, Pair, write_server_files
 from lns.lorawan.identifiers import Eui, eui_dashed, eui_id6
 from lns.server.access import Access, server_context
 from lns.server.web_socket import Limits

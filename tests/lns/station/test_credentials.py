@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509 import load_der_x509_certificate
 
-from bench.certificates import Authority
+from bench.host.lns_files import Authority
 from lns.lorawan.identifiers import Eui
 from lns.station.cups import StationFiles
 

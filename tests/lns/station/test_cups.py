@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench.certificates import Authority
+from bench.host.lns_files import Authority
 from lns.lorawan.identifiers import Eui
 from lns.station.cups import NO_CHANGE, Category, StationFiles, UpdateRequest, answer, parse_request
 from lns.station.messages import Malformed

@@ -1,6 +1,6 @@
 import pytest
 
-from lns.station.xtime import StationClock
+from lns.station.protocol import StationClock
 from tests.xtimes import XtimeParts, join, split
 
 SESSION_A, SESSION_B = 94, 139

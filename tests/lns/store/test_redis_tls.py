@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.certificates import Authority, write_server_files
+from bench.host.lns_files import Authority, write_server_files
 from bench.host.lns_process import Valkey
 from bench.host.relay import Relay
 from lns.clock import StoreUnavailable

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from bench.certificates import Authority, write_server_files, write_station_files
+from bench.host.lns_files import Authority, write_server_files, write_station_files
 from lns.lorawan.identifiers import Eui
 from lns.server.access import dns_names, server_context
 from lns.station.cups import StationFiles
