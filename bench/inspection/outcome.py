@@ -124,23 +124,25 @@ class Remembered:
     """
 
     retention_us: int = 60_000_000
-    _told_us: dict[tuple[str, str], int] = field(default_factory=dict)
+    _told_us: defaultdict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    """Of each frame when each station told it last."""
     _again: set[tuple[str, int]] = field(default_factory=set)
 
     def tell(self, uplink: Uplink) -> None:
         """A station has told of a frame."""
-        key = uplink.station, uplink.frame_id
-        before_us = self._told_us.get(key, uplink.t_us)
+        told_us = self._told_us[uplink.frame_id]
+        latest_us = max(told_us.values(), default=uplink.t_us)
+        before_us = min(told_us.get(uplink.station, latest_us), latest_us)
         if uplink.t_us - before_us > self.retention_us - _SILENCE_ERROR_US:
             self._again.add((uplink.station, uplink.xtime))
-        self._told_us[key] = uplink.t_us
+        told_us[uplink.station] = uplink.t_us
 
     def forget(self, key: str = "") -> None:
         """A server has begun anew, or has no room for one, which it names by its MIC."""
         mic = key.partition(":")[2].partition(":")[0]
-        for told in self._told_us:
-            if told[1].endswith(mic):
-                self._told_us[told] = -self.retention_us
+        for frame_id, told_us in self._told_us.items():
+            if frame_id.endswith(mic):
+                told_us |= dict.fromkeys(told_us, -self.retention_us)
 
     def may_be_new(self, uplink: Uplink) -> bool:
         """Whether this was told once more of a frame that may be forgotten."""

@@ -38,6 +38,7 @@ class World:
         self.cut: set[Any] = set()
         self.has_upstream = True
         self.has_consumer = False
+        self.in_redis = False
 
     @property
     def device(self) -> Any:
@@ -301,6 +302,25 @@ async def redeliver(world: World) -> None:
         await world.rig.redeliver()
 
 
+async def restart_store(world: World) -> None:
+    if len(world.servers) > 1:
+        await world.rig.restart_store(empty=False)
+
+
+async def disturb_redis(world: World) -> None:
+    if world.in_redis:
+        how = world.dice.choice(["fail over", "forget scripts", "let expire", "be full", "hang"])
+        await world.rig.disturb_redis(how)
+        if how == "be full":
+            await world.device.send(b"full")
+            await world.rig.disturb_redis("have room")
+
+
+async def bid(world: World) -> None:
+    if world.in_redis:
+        await world.rig.bid_at_random(world.device)
+
+
 WEIGHTS: dict[Act, float] = {
     send: 8, send_confirmed: 8, send_often: 3, join: 2, restart_device: 2, replay: 5, wait: 3,
     wait_long: 1, ask: 6, ask_status: 2, ask_nonsense: 1, tell_commands: 4, tell_join: 1, forge: 1,
@@ -309,7 +329,8 @@ WEIGHTS: dict[Act, float] = {
     kill_server: 1, change_record: 1, cut_upstream: 1, restore_upstream: 1, refuse: 1,
     disturb_store: 1, restore_store: 1, drop_uplink: 1, repeat_uplinks: 1, clone_uplinks: 1,
     delay_downlink: 1, tell_far: 1, forge_join: 0.5, delay_upstream: 1, refuse_messages: 1,
-    delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5,
+    delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5, restart_store: 0.5,
+    disturb_redis: 1, bid: 0.5,
 }  # fmt: skip
 
 
@@ -336,6 +357,9 @@ async def test_whatever_happens_nobody_is_blamed_who_is_right(rig: Rig, number: 
     if dice.random() < 0.4:
         rig.put_on("lns-b", "east")
         world.servers.append("lns-b")
+        if dice.random() < 0.3:
+            rig.keep_in_redis()
+            world.in_redis = True
     if dice.random() < 0.3:
         rig.consumer()
         world.has_consumer = True
