@@ -242,7 +242,7 @@ async def test_whoever_waits_no_longer_for_a_redis_takes_nothing_from_others(rig
 @pytest.mark.fault("store", "hang")
 async def test_frames_that_come_at_once_are_claimed_one_after_another(rig):
     """They go to Redis together; then it hangs, and costs one answer although it was quick."""
-    rig.keep_in_redis()
+    rig.keep_in_redis(by_sentinels=True)
     rig.put_on("lns-b", "east")
     rig.only("west")
     first = await rig.alpha.send()

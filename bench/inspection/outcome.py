@@ -209,8 +209,8 @@ class Claims:
     """By server: when it told of a claim last."""
     slowed: set[str] = field(default_factory=set)
     """The servers whose store has ever answered late: the others wait for nothing."""
-    hangs: bool = False
-    """Whether the store took everything once and answered nothing."""
+    waits: bool = False
+    """Whether the store took everything once and answered nothing, or is found by Sentinels."""
     is_hurried: bool = True
     """Whether the application takes whatever it is given at once."""
     cut_off: set[str] = field(default_factory=set)
@@ -233,7 +233,7 @@ class Claims:
         if fault.get("seam") == "store" and fault["fault"] == "cut":
             change = self.cut_off.add if fault["kind"] == "fault.begin" else self.cut_off.discard
             change(fault.get("lns", ""))
-        self.hangs |= fault["fault"] == "hang"
+        self.waits |= fault["fault"] == "hang"
         if fault["fault"] == "orphan":
             self.orphaned[fault["detail"]["dev_eui"]].add(fault["detail"]["lns"])
         if fault.get("seam") not in _UNDISTURBING:
@@ -335,7 +335,7 @@ class Claims:
         lns, began_us = claim.get("lns", ""), claim["t_us"] - claim["duration_us"]
         is_behind = began_us < self.told_us.get(lns, 0)
         self.told_us[lns] = claim["t_us"]
-        is_slow = self.hangs or lns in self.slowed
+        is_slow = self.waits or lns in self.slowed
         most_us = 0 if not is_slow else BEHIND_US if is_behind else ASKED_US
         if claim["duration_us"] > most_us:
             yield check.wrong("duration_us", f"{most_us} at most", claim["duration_us"])

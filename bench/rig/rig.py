@@ -474,6 +474,7 @@ class Rig(Expectations):
             if agreed.known:
                 case.device(agreed.record, f_cnt_up=agreed.f_cnt_up, only_at=agreed.only_at)
         facts = {"region": setup.region.name, "retention_us": setup.retention_us}
+        facts |= {"store": "sentinels"} if setup.by_sentinels else {}
         for lns in setup.servers:
             case.lns(lns, "start", **facts, on_outage=setup.on_outage)
         await parts.stations.switch_on()
