@@ -342,7 +342,8 @@ def _repetitions(said: Sequence[Command], answered: Answered, check: Scrutiny) -
     is_due = frame.adr and session.nb_trans != answered.device.nb_trans
     is_due = is_due and (not answered.is_again or answered.may_be_new) and size + 5 <= _F_OPTS_MAX
     asked = [link_adr(command).nb_trans for command in said if command.cid is Cid.LINK_ADR]
-    if session.nb_trans is not None and not (is_due and answered.is_again):
+    is_open = answered.is_again and (is_due or answered.may_be_new)
+    if session.nb_trans is not None and not is_open:
         yield from check.same("LinkADRReq", int(is_due), len(asked))
     session.nb_trans_asked = asked[-1] if asked else session.nb_trans_asked
 
@@ -357,7 +358,8 @@ def _dwell(
     is_due = plan.tx_params is not None and not session.has_set_dwell
     is_due = is_due and (not answered.is_again or answered.may_be_new) and size + 2 <= _F_OPTS_MAX
     times = sum(command.cid is Cid.TX_PARAM_SETUP for command in said)
-    if session.has_set_dwell is not None and not (is_due and answered.is_again):
+    is_open = answered.is_again and (is_due or answered.may_be_new)
+    if session.has_set_dwell is not None and not is_open:
         yield from check.same("TxParamSetupReq", int(is_due), times)
 
 

@@ -38,7 +38,7 @@ class World:
         self.cut: set[Any] = set()
         self.has_upstream = True
         self.has_consumer = False
-        self.in_redis = False
+        self.in_redis = self.is_cut_off = False
 
     @property
     def device(self) -> Any:
@@ -51,6 +51,11 @@ class World:
     @property
     def station(self) -> Any:
         return self.dice.choice([self.rig.west, self.rig.east])
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether a server that begins finds its Redis; without it, it does not run."""
+        return not (self.in_redis and self.is_cut_off)
 
     @property
     def there(self) -> Any:
@@ -194,18 +199,21 @@ async def break_clock(world: World) -> None:
 
 
 async def restart_server(world: World) -> None:
-    await world.rig.restart_lns(lns=world.dice.choice(world.servers))
+    if world.may_begin:
+        await world.rig.restart_lns(lns=world.dice.choice(world.servers))
 
 
 async def kill_server(world: World) -> None:
-    lns = world.dice.choice(world.servers)
-    await world.rig.kill_lns(lns)
-    await world.rig.wait(seconds(world.dice.choice([1, 30])))
-    await world.rig.start_lns(lns)
+    if world.may_begin:
+        lns = world.dice.choice(world.servers)
+        await world.rig.kill_lns(lns)
+        await world.rig.wait(seconds(world.dice.choice([1, 30])))
+        await world.rig.start_lns(lns)
 
 
 async def change_record(world: World) -> None:
-    await world.rig.change_record(world.device, nb_trans=world.dice.choice([1, 2, 3]))
+    if world.may_begin:
+        await world.rig.change_record(world.device, nb_trans=world.dice.choice([1, 2, 3]))
 
 
 async def cut_upstream(world: World) -> None:
@@ -226,13 +234,17 @@ async def refuse(world: World) -> None:
 
 async def disturb_store(world: World) -> None:
     if len(world.servers) > 1:
-        disturb = world.dice.choice([world.rig.cut_store, lambda: world.rig.slow_store(50_000)])
-        disturb()
+        if world.dice.random() < 0.5:
+            world.rig.cut_store()
+            world.is_cut_off = True
+        else:
+            world.rig.slow_store(50_000)
 
 
 async def restore_store(world: World) -> None:
     if len(world.servers) > 1:
         await world.rig.restore_store()
+        world.is_cut_off = False
 
 
 async def drop_uplink(world: World) -> None:
