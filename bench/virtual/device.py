@@ -371,10 +371,8 @@ class VirtualDevice:
             await self._waiting.pop(0)
 
     async def _until_restarted(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
+        with contextlib.suppress(Restarted):
             await work
-        except Restarted:
-            pass
 
 
 def _flash(

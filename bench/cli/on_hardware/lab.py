@@ -120,9 +120,8 @@ def power(
     if off_s < 0:
         raise Refused("--off-s is a number of seconds, 0 or more.")
     entry = _switch_entry(inventory, name)
-    with bench_taken(inventory):
-        with refusing(PowerFailed, by=BenchBroken):
-            asyncio.run(_work(power_switch(entry), action, seconds(off_s)))
+    with bench_taken(inventory), refusing(PowerFailed, by=BenchBroken):
+        asyncio.run(_work(power_switch(entry), action, seconds(off_s)))
     document = {"switch": entry.name, "kind": entry.kind, "action": action}
     return answer(document, [f"{entry.name} {_DONE[action]}."], as_json=as_json)
 
