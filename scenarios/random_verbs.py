@@ -329,6 +329,46 @@ async def bid(world: World) -> None:
         await world.rig.bid_at_random(world.device)
 
 
+async def orphan(world: World) -> None:
+    if len(world.servers) > 1 and not world.in_redis:
+        await world.rig.orphan_next_frame(world.personalised)
+
+
+async def fill_disk(world: World) -> None:
+    lns = world.dice.choice(world.servers)
+    await world.rig.fill_disk(lns)
+    await world.device.send(b"disk", confirmed=world.dice.random() < 0.5)
+    await world.rig.free_disk(lns)
+
+
+async def refuse_logins(world: World) -> None:
+    if world.has_upstream:
+        await world.rig.refuse_logins(world.dice.choice([1, 2]))
+        world.rig.cut_upstream()
+        await world.rig.wait(seconds(1))
+        await world.rig.restore_upstream()
+
+
+async def stop_broker(world: World) -> None:
+    if world.has_upstream:
+        await world.rig.stop_broker()
+        await world.device.send(b"broker")
+        await world.rig.wait(seconds(world.dice.choice([1, 20])))
+        await world.rig.start_broker()
+
+
+async def inject(world: World) -> None:
+    if world.has_consumer:
+        facts = world.dice.choice([{}, {"number": 5}, {"message_id": "same"}, {"key": "same"}])
+        await world.rig.inject(world.device, **facts)
+
+
+async def craft_join(world: World) -> None:
+    for device in world.joins & {world.device}:
+        await world.say(await world.rig.craft_join(device, dev_nonce=world.dice.choice([1, 2, 3])))
+        await world.rig.wait(seconds(7))
+
+
 WEIGHTS: dict[Act, float] = {
     send: 8, send_confirmed: 8, send_often: 3, join: 2, restart_device: 2, replay: 5, wait: 3,
     wait_long: 1, ask: 6, ask_status: 2, ask_nonsense: 1, tell_commands: 4, tell_join: 1, forge: 1,
@@ -338,7 +378,8 @@ WEIGHTS: dict[Act, float] = {
     disturb_store: 1, restore_store: 1, drop_uplink: 1, repeat_uplinks: 1, clone_uplinks: 1,
     delay_downlink: 1, tell_far: 1, forge_join: 0.5, delay_upstream: 1, refuse_messages: 1,
     delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5, restart_store: 0.5,
-    disturb_redis: 1, bid: 0.5,
+    disturb_redis: 1, bid: 0.5, orphan: 1, fill_disk: 1,
+    refuse_logins: 1, stop_broker: 1, inject: 1, craft_join: 1,
 }  # fmt: skip
 
 
@@ -364,6 +405,12 @@ async def play(rig: Rig, dice: Random) -> None:
         if dice.random() < 0.3:
             rig.keep_in_redis()
             world.in_redis = True
+    elif dice.random() < 0.3:
+        rig.keep_on_disk()
+    if dice.random() < 0.3:
+        rig.dedup(retention=seconds(dice.choice([20, 60, 300])))
+    if dice.random() < 0.2:
+        rig.dedup(entries_max=dice.choice([2, 10]))
     if dice.random() < 0.3:
         rig.consumer()
         world.has_consumer = True

@@ -310,6 +310,7 @@ class Rig(Expectations):
         await self.pause(max([*delays_us, self.outages.longest_delay_us]) + _SETTLE_US)
         await self._parts.servers.settle()
         await self._parts.application.settle()
+        await self.consumption.settle()
         self.log.look_for_keys(self._parts.servers.logs())
         self._parts.servers.check()
 
