@@ -586,7 +586,8 @@ SHOWN = [
       for one in ('""', "7", '"geheim\\n1"', '"file:empty.key"')),
     (f'{STATION} = "env:NO_SUCH"', f"tokens.toml:1: {STATION}: the environment has no variable NO"),
     (f'{STATION} = "file:none.key"', f"tokens.toml:1: {STATION}: cannot read the key file none"),
-    (f'{STATION} = "Authorization:geheim"', taken(shows="one of 1 tokens, its own")),
+    *((f'{STATION} = "{name}:geheim"', taken(shows="one of 1 tokens, its own"))
+      for name in ("Authorization", "authorization", "AUTHORIZATION")),
     (
         f'{STATION} = "file:tc.key"\n0016c001f1500002 = "Bearer geheim"',
         taken(shows="one of 2 tokens, its own"),
@@ -638,6 +639,10 @@ ODD = [
     ({f"stations/{STATION}/tc.uri": "wss://a:1\n", "stations/README": "geheim"}, taken()),
     ({"stations/0016-c001-f150-0001/tc.uri": "wss://a:1"}, "lns.toml:5: cups.credentials: stati"),
     ({"stations/00-16-c0-01-f1-50-00-01/tc.uri": "wss://a:1"}, taken()),
+    (
+        {f"stations/{one}/tc.uri": "wss://a:1" for one in (STATION, STATION.lower())},
+        f"lns.toml:5: cups.credentials: stations/{STATION.lower()}: {STATION} has a folder already",
+    ),
     ({f"stations/{STATION}/tc.uri": "wss://ä:1"}, "lns.toml:5: cups.credentials: stations/"),
     *(({f"stations/{STATION}/{name}.uri": longest_uri("wss")}, taken()) for name in ("tc", "cups")),
     *(
