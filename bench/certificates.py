@@ -24,7 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from lns.clock import Utc, utc_of_this_host
 from lns.lorawan.identifiers import Eui
 from lns.server.access import TOKEN
-from lns.server.address import tc_uri
+from lns.server.address import file_uri
 
 _ALREADY = timedelta(days=1)
 _COMMON_NAME_MAX = 64
@@ -154,7 +154,7 @@ def write_station_files(
         raise ValueError("without .trust a station shows nothing")
     if token is not None and not TOKEN.fullmatch(token):
         raise ValueError("a token is one line of text")
-    tc_uri(uri)
+    file_uri(uri, category)
     folder.mkdir(parents=True, exist_ok=True)
     for suffix in ("trust", "crt", "key"):
         (folder / f"{category}.{suffix}").unlink(missing_ok=True)

@@ -456,6 +456,6 @@ def _category(folder: Path, name: str) -> Category:
     files = StationFiles(content("trust"), content("crt"), content("key"))
     uri = content("uri").decode("ascii").strip()
     try:
-        return Category.of(address.tc_uri(uri) if uri else None, files)
+        return Category.of(address.file_uri(uri, name) if uri else None, files)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None

@@ -616,6 +616,7 @@ GUARDED = [
       for host in ("127.0.0.1", "[::1]", "localhost")),
     (LNS + HTTPS.replace("192.0.2.1", "localhost.example"), CLEAR),
 ]  # fmt: skip
+SCHEMES = {"tc": ("ws", "wss"), "cups": ("http", "https")}
 ODD = [
     ({}, "lns.toml:5: cups.credentials: there is no folder stations"),
     *(
@@ -644,13 +645,25 @@ ODD = [
         f"lns.toml:5: cups.credentials: stations/{STATION.lower()}: {STATION} has a folder already",
     ),
     ({f"stations/{STATION}/tc.uri": "wss://ä:1"}, "lns.toml:5: cups.credentials: stations/"),
-    *(({f"stations/{STATION}/{name}.uri": longest_uri("wss")}, taken()) for name in ("tc", "cups")),
+    *(
+        ({f"stations/{STATION}/{name}.uri": longest_uri(one)}, taken())
+        for name, schemes in SCHEMES.items()
+        for one in schemes
+    ),
     *(
         (
-            {f"stations/{STATION}/{name}.uri": f"{longest_uri('wss')}0"},
+            {f"stations/{STATION}/{name}.uri": f"{longest_uri(schemes[0])}0"},
             f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: .uri: longer than 255",
         )
-        for name in ("tc", "cups")
+        for name, schemes in SCHEMES.items()
+    ),
+    *(
+        (
+            {f"stations/{STATION}/{name}.uri": f"{one}://a:1"},
+            f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: a URI for stations has",
+        )
+        for name, other in (("tc", "cups"), ("cups", "tc"))
+        for one in SCHEMES[other]
     ),
 ]  # fmt: skip
 
