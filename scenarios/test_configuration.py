@@ -131,6 +131,12 @@ KEYS = [
     ("lns = 7", "lns.toml:1: lns: is one table: write [lns], in single"),
     (f"{LNS}[dedup]\nretention_s = '60'\nentries_max = 1.0", taken()),
     (f"{LNS}[[dedup]]\nretention_s = 1", "lns.toml:3: dedup: is one table: write [dedup], in sin"),
+    (f"{LNS}'regoin' = 1", "lns.toml:3: lns.regoin: unknown key; did you mean 'region'?"),
+    ("\n[ 'lns' ]", "lns.toml:2: lns.id: is missing"),
+    ('lns.id = "a"\nlns.regoin = 1', "lns.toml:2: lns.regoin: unknown key; did you mean 'region'?"),
+    ('lns.id = "a"\nlns . "net_id" = "1"', "lns.toml:2: lns.net_id: String should match pattern"),
+    ('\nlns = {id = "a", x = 1}\n', "lns.toml:2: lns.x: unknown key; known here: devices, id, li"),
+    (f"{LNS}[dedup]\nretention_s=1\n[store]\nregion = 1", "lns.toml:6: store.region: unknown"),
     (f"\ufeff{LNS}region = 1", "lns.toml:3: lns.region: "),
     (f"\ufeff{LNS}", taken()),
     (f"{LNS}[dedupe]", "lns.toml:3: dedupe: unknown key; did you mean 'dedup'?"),
@@ -577,6 +583,7 @@ async def test_blanks_around_a_secret_are_none_of_it(rig, around):
 
 SHOWN = [
     (f'{STATION} = "geheim"\n0016c001f1500001 = "x"', "tokens.toml:2: 0016c001f1500001: this sta"),
+    ("\n'16:c001:f150:1' = \"\"", f"tokens.toml:2: 16:c001:f150:1: {TOKEN_WANTED}"),
     (
         f'west = "geheim"\n{STATION} = 7',
         "tokens.toml:1: west: an EUI is text: 16 hex digits\n"
