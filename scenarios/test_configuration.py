@@ -392,6 +392,14 @@ SHAPES = [
     (OTAA.replace(KEY, KEY[1:]), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
     (OTAA.replace(KEY, f"{KEY}0"), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
     (OTAA.replace(KEY, KEY.lower()), f"{taken(1)}\n  alpha  70B3D57ED0000001  otaa  None"),
+    (
+        f"{OTAA}more_channels_hz = {[867_100_000] * 4 + [865_000_000]}",
+        "devices.toml:7: device[0].more_channels_hz: no station listens at 865000000 Hz",
+    ),
+    (
+        OTAA.replace("alpha", "70B3D57ED0000001"),
+        f"{taken(1)}\n  70B3D57ED0000001  70B3D57ED0000001  otaa  None",
+    ),
     (OTAA.replace(KEY, "geheim"), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
     (OTAA.replace(f'"{KEY}"', "7"), "devices.toml:6: device[0].app_key: a key is text: 32 hex dig"),
     (
