@@ -524,6 +524,8 @@ class RealRedis:
                 keeping = Keeping(stores, dev_eui, dice)
                 for _ in range(_STEPS):
                     await keeping.go_on()
+            async with self._claims_of_nobody() as claims:
+                await Keeping(stores, devices[-1], dice).open_twice(claims)
             named, addr = devices[:2], dev_addr("FE0F0F0F")
             _ask(
                 "SADD", devices_with(addr), *named, f"{named[0]}0", f"0{named[0]}", "somebody else"
