@@ -156,7 +156,8 @@ async def test_what_is_no_question_is_answered_so(rig):
     routers = (json.dumps({"router": one}) for one in ("west", -1, 1 << 64, None, True))
     octets = json.dumps({"router": rig.west.eui}).encode()  # a station asks in a text
     answer = json.dumps({"msgtype": "router", "router": rig.west.eui})
-    for said in ("{}", "[]", "nonsense", octets, b"\xff", answer, *routers):
+    nameless = json.dumps({"msgtype": "", "router": rig.west.eui})
+    for said in ("{}", "[]", "nonsense", octets, b"\xff", answer, nameless, *routers):
         asked = upgrade(ASKS) + frame(said)
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
         rig.expect_said("error", why, told.said.get("error"))
