@@ -4,6 +4,7 @@ Reads `lns.toml`, `devices.toml` and `tokens.toml`. Every mistake is one sentenc
 and key. No value of a key is ever repeated.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -341,6 +342,10 @@ def device_of(table: dict[str, Any]) -> EndDevice:
         raise ConfigError(f"{key}: {wrong['msg']}" if key else wrong["msg"]) from None
 
 
+# RFC 9110, 5.1: the name of a header is the same in any case.
+_HEADER_NAME = re.compile("^authorization:", re.IGNORECASE)
+
+
 def load_tokens(path: Path) -> Tokens:
     """Read `tokens.toml`: a station EUI, and the `Authorization` header it has to send.
 
@@ -356,7 +361,7 @@ def load_tokens(path: Path) -> Tokens:
             token = secret(written, path.parent) if isinstance(written, str) else ""
             if eui in tokens:
                 raise ValueError("this station has a token already")
-            tokens[eui] = token.removeprefix("Authorization:").strip()
+            tokens[eui] = _HEADER_NAME.sub("", token).strip()
             if not TOKEN.fullmatch(tokens[eui]):
                 raise ValueError("a token is one line of text, env:NAME or file:PATH")
         except ValueError as error:

@@ -412,10 +412,13 @@ def _cups(config: Config) -> Mapping[Eui, StationSetup]:
 def _setups(config: Config, folder: Path) -> dict[Eui, StationSetup]:
     if not folder.is_dir():
         raise config.mistake("cups", "credentials", f"there is no folder {folder}")
-    setups = {}
+    setups: dict[Eui, StationSetup] = {}
     for inside in sorted(path for path in folder.iterdir() if path.is_dir()):
         try:
-            setups[eui(inside.name)] = _setup(inside)
+            station = eui(inside.name)
+            if station in setups:
+                raise ValueError(f"{station} has a folder already")
+            setups[station] = _setup(inside)
         except ValueError as error:
             raise config.mistake("cups", "credentials", f"{inside}: {error}") from None
     return setups
@@ -453,6 +456,6 @@ def _category(folder: Path, name: str) -> Category:
     files = StationFiles(content("trust"), content("crt"), content("key"))
     uri = content("uri").decode("ascii").strip()
     try:
-        return Category.of(address.tc_uri(uri) if uri else None, files)
+        return Category.of(address.file_uri(uri, name) if uri else None, files)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None

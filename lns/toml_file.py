@@ -138,17 +138,22 @@ DevAddrText = Annotated[DevAddr, BeforeValidator(_dev_addr)]
 def line_of(text: str, where: list[str | int]) -> int:
     """The line (from 1) of a key, or of the section that lacks it."""
     lines = _lines(text)
-    section = re.compile(rf"\s*\[+\s*\"?{re.escape(str(where[0]))}\"?\s*\]+")
-    headers = [number for number, line in enumerate(lines) if section.match(line)]
+    section, key = (rf"[\"']?{re.escape(str(part))}[\"']?\s*" for part in (where[0], where[-1]))
+    headers = _matching(rf"\s*\[+\s*{section}\]+", lines)
+    # A table may stand in one line: `lns = {id = "lns-a"}`.
+    headers = headers or _matching(rf"\s*{section}=", lines)
     index = next((part for part in where if isinstance(part, int)), 0)
     start = headers[index] if index < len(headers) else 0
-    key = re.escape(str(where[-1]))
     for number in range(start, len(lines)):
         if number > start and re.match(r"\s*\[", lines[number]):
             break
-        if re.match(rf"\s*\"?{key}\"?\s*=", lines[number]):
+        if re.match(rf"\s*({section}\.\s*)?{key}=", lines[number]):
             return number + 1
     return start + 1
+
+
+def _matching(pattern: str, lines: list[str]) -> list[int]:
+    return [number for number, line in enumerate(lines) if re.match(pattern, line)]
 
 
 def _lines(text: str) -> list[str]:

@@ -61,6 +61,7 @@ WRONG_FIELDS = {
     "half an octet": {"FRMPayload": "abc"},
     "no octets": {"FRMPayload": "xy"},
     "256 octets": {"FRMPayload": "00" * 243},
+    "256 octets with FOpts": {"FCtrl": 15, "FOpts": "00" * 15, "FRMPayload": "00" * 228},
     "256 octets on port 0": {"FPort": 0, "FRMPayload": "00" * 243},
     "no MIC": {"MIC": None},
     "clock below 0": {"upinfo": {"xtime": -1}},

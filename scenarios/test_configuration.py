@@ -131,6 +131,12 @@ KEYS = [
     ("lns = 7", "lns.toml:1: lns: is one table: write [lns], in single"),
     (f"{LNS}[dedup]\nretention_s = '60'\nentries_max = 1.0", taken()),
     (f"{LNS}[[dedup]]\nretention_s = 1", "lns.toml:3: dedup: is one table: write [dedup], in sin"),
+    (f"{LNS}'regoin' = 1", "lns.toml:3: lns.regoin: unknown key; did you mean 'region'?"),
+    ("\n[ 'lns' ]", "lns.toml:2: lns.id: is missing"),
+    ('lns.id = "a"\nlns.regoin = 1', "lns.toml:2: lns.regoin: unknown key; did you mean 'region'?"),
+    ('lns.id = "a"\nlns . "net_id" = "1"', "lns.toml:2: lns.net_id: String should match pattern"),
+    ('\nlns = {id = "a", x = 1}\n', "lns.toml:2: lns.x: unknown key; known here: devices, id, li"),
+    (f"{LNS}[dedup]\nretention_s=1\n[store]\nregion = 1", "lns.toml:6: store.region: unknown"),
     (f"\ufeff{LNS}region = 1", "lns.toml:3: lns.region: "),
     (f"\ufeff{LNS}", taken()),
     (f"{LNS}[dedupe]", "lns.toml:3: dedupe: unknown key; did you mean 'dedup'?"),
@@ -386,6 +392,14 @@ SHAPES = [
     (OTAA.replace(KEY, KEY[1:]), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
     (OTAA.replace(KEY, f"{KEY}0"), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
     (OTAA.replace(KEY, KEY.lower()), f"{taken(1)}\n  alpha  70B3D57ED0000001  otaa  None"),
+    (
+        f"{OTAA}more_channels_hz = {[867_100_000] * 4 + [865_000_000]}",
+        "devices.toml:7: device[0].more_channels_hz: no station listens at 865000000 Hz",
+    ),
+    (
+        OTAA.replace("alpha", "70B3D57ED0000001"),
+        f"{taken(1)}\n  70B3D57ED0000001  70B3D57ED0000001  otaa  None",
+    ),
     (OTAA.replace(KEY, "geheim"), f"devices.toml:6: device[0].app_key: {KEY_WANTED}"),
     (OTAA.replace(f'"{KEY}"', "7"), "devices.toml:6: device[0].app_key: a key is text: 32 hex dig"),
     (
@@ -577,6 +591,7 @@ async def test_blanks_around_a_secret_are_none_of_it(rig, around):
 
 SHOWN = [
     (f'{STATION} = "geheim"\n0016c001f1500001 = "x"', "tokens.toml:2: 0016c001f1500001: this sta"),
+    ("\n'16:c001:f150:1' = \"\"", f"tokens.toml:2: 16:c001:f150:1: {TOKEN_WANTED}"),
     (
         f'west = "geheim"\n{STATION} = 7',
         "tokens.toml:1: west: an EUI is text: 16 hex digits\n"
@@ -586,7 +601,8 @@ SHOWN = [
       for one in ('""', "7", '"geheim\\n1"', '"file:empty.key"')),
     (f'{STATION} = "env:NO_SUCH"', f"tokens.toml:1: {STATION}: the environment has no variable NO"),
     (f'{STATION} = "file:none.key"', f"tokens.toml:1: {STATION}: cannot read the key file none"),
-    (f'{STATION} = "Authorization:geheim"', taken(shows="one of 1 tokens, its own")),
+    *((f'{STATION} = "{name}:geheim"', taken(shows="one of 1 tokens, its own"))
+      for name in ("Authorization", "authorization", "AUTHORIZATION")),
     (
         f'{STATION} = "file:tc.key"\n0016c001f1500002 = "Bearer geheim"',
         taken(shows="one of 2 tokens, its own"),
@@ -615,6 +631,7 @@ GUARDED = [
       for host in ("127.0.0.1", "[::1]", "localhost")),
     (LNS + HTTPS.replace("192.0.2.1", "localhost.example"), CLEAR),
 ]  # fmt: skip
+SCHEMES = {"tc": ("ws", "wss"), "cups": ("http", "https")}
 ODD = [
     ({}, "lns.toml:5: cups.credentials: there is no folder stations"),
     *(
@@ -638,14 +655,30 @@ ODD = [
     ({f"stations/{STATION}/tc.uri": "wss://a:1\n", "stations/README": "geheim"}, taken()),
     ({"stations/0016-c001-f150-0001/tc.uri": "wss://a:1"}, "lns.toml:5: cups.credentials: stati"),
     ({"stations/00-16-c0-01-f1-50-00-01/tc.uri": "wss://a:1"}, taken()),
+    (
+        {f"stations/{one}/tc.uri": "wss://a:1" for one in (STATION, STATION.lower())},
+        f"lns.toml:5: cups.credentials: stations/{STATION.lower()}: {STATION} has a folder already",
+    ),
     ({f"stations/{STATION}/tc.uri": "wss://ä:1"}, "lns.toml:5: cups.credentials: stations/"),
-    *(({f"stations/{STATION}/{name}.uri": longest_uri("wss")}, taken()) for name in ("tc", "cups")),
+    *(
+        ({f"stations/{STATION}/{name}.uri": longest_uri(one)}, taken())
+        for name, schemes in SCHEMES.items()
+        for one in schemes
+    ),
     *(
         (
-            {f"stations/{STATION}/{name}.uri": f"{longest_uri('wss')}0"},
+            {f"stations/{STATION}/{name}.uri": f"{longest_uri(schemes[0])}0"},
             f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: .uri: longer than 255",
         )
-        for name in ("tc", "cups")
+        for name, schemes in SCHEMES.items()
+    ),
+    *(
+        (
+            {f"stations/{STATION}/{name}.uri": f"{one}://a:1"},
+            f"lns.toml:5: cups.credentials: stations/{STATION}: {name}: a URI for stations has",
+        )
+        for name, other in (("tc", "cups"), ("cups", "tc"))
+        for one in SCHEMES[other]
     ),
 ]  # fmt: skip
 

@@ -156,7 +156,8 @@ async def test_what_is_no_question_is_answered_so(rig):
     routers = (json.dumps({"router": one}) for one in ("west", -1, 1 << 64, None, True))
     octets = json.dumps({"router": rig.west.eui}).encode()  # a station asks in a text
     answer = json.dumps({"msgtype": "router", "router": rig.west.eui})
-    for said in ("{}", "[]", "nonsense", octets, b"\xff", answer, *routers):
+    nameless = json.dumps({"msgtype": "", "router": rig.west.eui})
+    for said in ("{}", "[]", "nonsense", octets, b"\xff", answer, nameless, *routers):
         asked = upgrade(ASKS) + frame(said)
         told = await rig.knock(asked, status=101, leaves=seconds(1), because=why)
         rig.expect_said("error", why, told.said.get("error"))
@@ -267,8 +268,9 @@ async def test_a_token_is_good_for_its_station_only(rig):
     await rig.knock(
         upgrade(data(rig.west), bearer(rig.east)), status=401, because="wrong token", of="west"
     )
-    asked = upgrade(f"/router/{STRANGER}", bearer(rig.east))  # nor is it good for whoever has none
-    await rig.knock(asked, status=401, because="wrong token", of=STRANGER)
+    for station in (rig.west, rig.east):  # nor is it good for whoever has none
+        asked = upgrade(f"/router/{STRANGER}", bearer(station))
+        await rig.knock(asked, status=401, because="wrong token", of=STRANGER)
     asked = upgrade(ASKS, bearer(rig.east)) + question(rig.west)
     told = await rig.knock(asked, leaves=seconds(1), because="wrong token", of="west")
     rig.expect_said("error", "wrong token", told.said.get("error"))
@@ -464,7 +466,7 @@ async def test_of_many_who_say_nothing_the_oldest_go(rig, shows):
 async def test_credentials_are_handed_out(rig, shows):
     """A station that has other ones gets its own; one that has them gets nothing.
 
-    Its URIs may be those of another port, one digit shorter.
+    A URI may be that of another port, one digit shorter, or in capitals, which no station can use.
     """
     rig.open_door(shows, cups=True)
     rig.only("west")
@@ -472,8 +474,9 @@ async def test_credentials_are_handed_out(rig, shows):
     has, due = rig.credentials(of="west")
     here = {"cups": "https://127.0.0.1:6190", "tc": "wss://127.0.0.1:6090"}
     headers = bearer(rig.west) if shows == "token" else []
+    odd = {"cups": here["cups"].upper(), "tc": here["tc"][:-1]}
     for other, cups_has, tc_has in (("cups", b"", has), ("tc", has, b""), ("", due, due)):
-        uris = tuple(here[one][:-1] if one == other else here[one] for one in here)
+        uris = tuple(odd[one] if one == other else here[one] for one in here)
         router = int(rig.west.eui, 16) if other == "tc" else rig.west.eui
         body = update_info(router, uris=uris, cups_keys=cups_has, keys=tc_has)
         told = await rig.knock(
@@ -536,6 +539,18 @@ async def test_of_many_who_ask_for_no_credentials_the_oldest_go(rig):
     rig.expect_refused("CUPS: too many connections that say nothing", times=3)
     rig.expect_refused("CUPS: no whole request", times=256)
     for one in crowd:
+        await one
+    # Who has his answer and stays is one of them yet.
+    silent = rig.begin_knocking(b"", at_cups=True, leaves=seconds(3), lasts=milliseconds(200))
+    crowd = []
+    for _ in range(2):
+        await rig.wait(milliseconds(100))
+        crowd += [
+            rig.begin_knocking(asked, at_cups=True, reads=False, leaves=seconds(3))
+            for _ in range(128)
+        ]
+    rig.expect_refused("CUPS: too many connections that say nothing")
+    for one in (silent, *crowd):
         await one
 
 

@@ -155,6 +155,19 @@ async def test_a_redis_that_hangs_is_left_for_the_one_that_is_master_by_then(rig
         rig.expect_reply(uplink)
 
 
+@pytest.mark.requires("redis")
+@pytest.mark.parametrize("retention_s", [1, 600])
+async def test_a_redis_remembers_a_frame_for_as_long_as_its_servers_do(rig, retention_s):
+    """And is told so with each claim; nothing expires here, but the bench reads for how long."""
+    rig.keep_in_redis()
+    rig.dedup(retention=seconds(retention_s))
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(milliseconds(100))
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED + LOST, owned="west", lost="east")
+    rig.expect_reply(uplink)
+
+
 @pytest.mark.requires("redis", "virtual time")
 async def test_whatever_servers_claim_a_redis_grants_it_as_the_rules_say(rig):
     """Three of them, in any order; each knows what it was told last, or does not.

@@ -80,6 +80,23 @@ async def test_a_newer_frame_that_is_kept_late_is_kept(rig):
     rig.expect(after, OWNED, owned="north")
 
 
+async def test_each_of_three_writes_knows_the_one_before_it(rig):
+    """The second one is on its way when the first one is there and the third one begins."""
+    rig.keep_in_redis()
+    rig.only("west")
+    device = rig.provision("alone", server="lns-a")
+    before = await hear(rig, device, "west", confirmed=True)
+    rig.slow_store(milliseconds(60))
+    frames = [await rig.craft(device) for _ in range(3)]
+    for frame in frames:
+        await tell(rig, frame, "west")
+        await rig.wait(milliseconds(40))
+    await rig.wait(seconds(3))
+    await rig.restore_store()
+    for frame in (before, *frames):
+        rig.expect(frame, FIRST, first="west")
+
+
 async def test_answers_to_one_frame_are_counted_together(rig):
     """Its owner has given two of three more; in between the other server, which nobody told whose
     it is, has kept the frame.

@@ -710,6 +710,29 @@ async def test_who_is_refused_comes_again_after_his_wait_and_not_later(rig):
 
 @pytest.mark.fault("broker", "message refused")
 @pytest.mark.requires("virtual time")
+async def test_a_connection_that_took_one_and_refused_another_was_not_in_vain(rig):
+    """The broker says both at once; when it is lost, the waits begin anew."""
+    rig.consumer()
+    rig.only("west")
+    alpha, charlie = [await delivered(rig)], []
+    await rig.hold_messages()
+    alpha.append(await rig.alpha.send(confirmed=True))
+    charlie.append(await rig.charlie.send(confirmed=True))
+    await rig.refuse_messages(9, of=rig.alpha)
+    await rig.refuse_logins(3)
+    await rig.stop_broker()
+    await rig.find_broker()
+    await rig.start_broker()
+    await rig.until_published(charlie[0])
+    await rig.lose_pubacks()
+    await rig.find_broker()
+    await rig.wait(minutes(4))
+    for uplinks in (alpha, charlie):
+        expect_in_order(rig, uplinks)
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.requires("virtual time")
 async def test_a_thousand_that_are_refused_hold_up_nobody_else(rig):
     """However many of a device wait, whatever becomes of the connection: the others go at once."""
     rig.only("west")

@@ -137,6 +137,32 @@ async def test_what_the_disk_has_too_late_waits_all_the_same(rig):
         rig.expect_upstream(uplink, through="west", sequenceNumber=number)
 
 
+@pytest.mark.fault("broker", "slow path")
+async def test_what_is_sent_while_the_disk_is_asked_what_is_too_old_is_not_put_aside(rig):
+    """It goes out in its time, and is too old when the disk, which writes another one, answers."""
+    rig.consumer()
+    rig.park_after(seconds(5))
+    rig.only("west")
+    before = await delivered(rig)
+    await rig.delay_pubacks(milliseconds(4_300))
+    frames = [await rig.craft(rig.alpha) for _ in range(2)]
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(100))
+    await rig.wait(seconds(3))
+    await rig.slow_disk(seconds(3))
+    other = await rig.craft(rig.charlie)
+    await rig.say(rig.told(other, by="west"), by="west")
+    await rig.wait(milliseconds(10))
+    await rig.slow_disk(0)
+    await rig.wait(seconds(20))
+    await rig.find_broker()
+    for number, frame in enumerate((before, *frames), 1):
+        rig.expect(frame, FIRST, first="west")
+        rig.expect_upstream(frame, through="west", sequenceNumber=number)
+    rig.expect(other, FIRST, first="west")
+
+
 @pytest.mark.fault("broker", "disk broken")
 async def test_what_a_broken_disk_keeps_to_itself_is_sent_when_it_works_again(rig, confirmed):
     """The device was answered, so nobody but the server itself would look for it once more."""

@@ -325,6 +325,56 @@ async def test_a_station_that_shows_no_clock_is_asked_soon_and_then_less_often(r
     await rig.wait(seconds(3))
 
 
+async def test_a_clock_is_shown_after_the_last_question_and_not_the_first(rig):
+    """Zeros are an answer, too: what was ahead of the clock since then was never true."""
+    rig.only("west")
+    await says(rig, FIRST)
+    await rig.wait(seconds(20))
+    frame = await rig.craft(rig.charlie)
+    text = json.loads(rig.told(frame, by="west"))
+    clock = text["upinfo"]["xtime"]
+    rig.west.break_clock()
+    await reports(rig, 0)
+    await rig.wait(milliseconds(800))
+    text["upinfo"]["xtime"] = clock + milliseconds(1_500)
+    await rig.say(json.dumps(text), by="west")
+    # The fifth question is on the wire: this is the answer to it, and zeros come behind it.
+    await rig.wait(milliseconds(787))
+    await reports(rig, clock + milliseconds(1_587))
+    await says(rig, FIRST, xtime=clock + milliseconds(1_587))
+    rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_moment_that_is_ahead_is_asked_about_though_the_clock_was_just_shown(rig):
+    """The server was about to ask, and had no need to any more: now it has."""
+    rig.only("west")
+    await says(rig, FIRST)
+    await rig.wait(seconds(20))
+    await reports(rig, 0)
+    await reports(rig, await now(rig))
+    frame = await rig.craft(rig.charlie)
+    text = json.loads(rig.told(frame, by="west"))
+    text["upinfo"]["xtime"] += seconds(1)
+    await rig.say(json.dumps(text), by="west")
+    await rig.wait(seconds(3))
+    await says(rig, FIRST)
+    rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_clock_is_the_one_of_the_connection_that_came_last(rig):
+    """It is remembered when that has ended too, though an older one had not yet."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.west.leave_half_open(noticed_after_us=seconds(8))
+    await rig.wait(seconds(20))
+    rig.west.reconnect_without_version()
+    await rig.wait(seconds(5))  # it is back after one, and a second later it may be answered
+    after = await rig.alpha.send(confirmed=True)
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
+        rig.expect_reply(uplink)
+
+
 async def test_frames_of_no_session_make_nobody_ask_more_often(rig):
     """A station shows no clock, and tells of frames of a session that it never named."""
     rig.only("west")

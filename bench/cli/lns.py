@@ -412,7 +412,7 @@ def emulate(
 def _tap_uri(tap: str) -> str:
     try:
         address.host_and_port(tap)
-        return address.tc_uri(f"ws://{tap}")
+        return address.file_uri(f"ws://{tap}", "tc")
     except ValueError:
         wanted = "a host and a port from 1 to 65535, such as 127.0.0.1:6090"
         raise Refused(f"--tap {tap}: it is {wanted}.") from None

@@ -30,7 +30,7 @@ from lns.config import JOIN_NONCE_MIN_MAX
 from lns.dedup.session import AS_REGION_SAYS
 from lns.lorawan.identifiers import Eui
 from lns.server.access import TOKEN
-from lns.server.address import tc_uri
+from lns.server.address import file_uri
 from lns.uplink.registry import Activation, EndDevice
 
 _ALREADY = timedelta(days=1)
@@ -161,7 +161,7 @@ def write_station_files(
         raise ValueError("without .trust a station shows nothing")
     if token is not None and not TOKEN.fullmatch(token):
         raise ValueError("a token is one line of text")
-    tc_uri(uri)
+    file_uri(uri, category)
     folder.mkdir(parents=True, exist_ok=True)
     for suffix in ("trust", "crt", "key"):
         (folder / f"{category}.{suffix}").unlink(missing_ok=True)

@@ -71,12 +71,15 @@ def public_uri(text: str) -> str:
     return text.rstrip("/")
 
 
-def tc_uri(text: str) -> str:
-    """A URI as `tc.uri` or `cups.uri` has it, without any path; ValueError otherwise.
+FILE_SCHEMES = {"tc": ("ws", "wss"), "cups": ("http", "https")}
+
+
+def file_uri(text: str, file: str) -> str:
+    """A URI as `tc.uri` or `cups.uri` (`file`) has it, without any path; ValueError otherwise.
 
     Basics Station ends at its start when there is a path, even "/".
     """
-    parts = _split(text, ("ws", "wss", "http", "https"))
+    parts = _split(text, FILE_SCHEMES[file])
     if parts.path or parts.query or parts.fragment:
         raise ValueError("a station takes no path here, not even /")
     return text

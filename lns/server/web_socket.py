@@ -77,7 +77,6 @@ class Doors:
         self._opening: dict[Visitor, str] = {}
         self._turn = asyncio.Lock()
         self.arrived = 0
-        self.dropped = 0
 
     @property
     def opening(self) -> int:
@@ -91,7 +90,6 @@ class Doors:
             ((most, _),) = Counter(self._opening.values()).most_common(1)
             oldest = next(visitor for visitor, host in self._opening.items() if host == most)
             self.closed(oldest)
-            self.dropped += 1
             oldest.drop(TOO_MANY)
 
     def closed(self, visitor: Visitor) -> None:

@@ -151,6 +151,26 @@ def test_what_never_gives_way_is_broken_off_where_it_stands(
     assert raised.value.files == [mac_commands.__file__]
 
 
+def test_what_never_gives_way_and_asks_the_clock_for_timers_is_not_the_clocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(standstill, "LOOKS_EACH_S", 0.05)
+
+    def commands() -> Iterator[MacCommand]:
+        while True:
+            for _ in range(1_000):
+                asyncio.get_running_loop().call_later(9, print).cancel()
+            yield DevStatusReq()
+
+    async def main() -> None:
+        mac_commands.encode(FunctionType(commands.__code__, names)())
+
+    names = {**vars(mac_commands), "asyncio": asyncio, "DevStatusReq": DevStatusReq}
+    for _ in range(3):
+        with pytest.raises(Livelock, match=r"running: lns.lorawan.mac_commands"):
+            run(main())
+
+
 def test_who_waits_in_a_call_for_what_cannot_come_is_broken_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -39,6 +39,14 @@ def lines(file: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
+def test_the_latest_time_is_that_of_all_lines_and_not_of_the_last(capture: Capture) -> None:
+    for t_us in (20, 10):
+        capture.record_json("lns-a", "lns.outcome", b'{"x":1}', t_us)
+    assert capture.latest_us == 20
+    capture.record("lns-a", "lns.outcome", {"x": 1}, t_us=15)
+    assert capture.latest_us == 20
+
+
 def test_a_line_to_the_byte(tmp_path: Path, capture: Capture) -> None:
     capture.record("lns-a", "lns.outcome", {"station": "0016C001F1500001", "f_cnt": 10})
     assert (tmp_path / "lns-a.jsonl").read_bytes() == (

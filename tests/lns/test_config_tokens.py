@@ -18,7 +18,7 @@ def test_a_token_is_written_out_or_in_the_environment_or_in_a_file(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN_OF_EAST", "Bearer east")
-    (file.parent / "tc.key").write_bytes(b"Authorization: Bearer third\r\n")
+    (file.parent / "tc.key").write_bytes(b"authorization: Bearer third\r\n")
     file.write_text(
         '"16:c001:f150:1" = "Bearer west"\n'
         'B827EBFFFE123456 = "env:TOKEN_OF_EAST"\n'

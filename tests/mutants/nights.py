@@ -247,6 +247,13 @@ MUTANTS = (
         "tests/bench/cli/test_program.py",
     ),
     Mutant(
+        "the latest time of a capture is that of its last line",
+        "lns/capture.py",
+        "        if t_us > self.latest_us:\n            self.latest_us = t_us\n",
+        "        self.latest_us = t_us\n",
+        "tests/lns/test_capture.py",
+    ),
+    Mutant(
         "a full disk has no name",
         "lns/capture.py",
         "            error.filename = str(stream.path)\n",

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
 from bench.device.interfaces import DialectName
-from lns.server.address import address, tc_uri
+from lns.server.address import address, file_uri
 from lns.toml_file import DevAddrText, EuiText, Key, RegionName, Section
 
 TABLE = Path(__file__).with_name("gateway_boards.toml")
@@ -157,13 +157,7 @@ def _mistake_in_commands(settings: Mapping[str, object]) -> str:
 
 Name = Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[A-Za-z0-9_.-]+$")]
 Words = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
-TapUri = Annotated[str, AfterValidator(lambda text: _web_socket(tc_uri(text)))]
-
-
-def _web_socket(text: str) -> str:
-    if not text.startswith(("ws://", "wss://")):
-        raise ValueError("a URI for stations begins with ws:// or wss://")
-    return text
+TapUri = Annotated[str, AfterValidator(lambda text: file_uri(text, "tc"))]
 
 
 def _url(text: str, schemes: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from bench.clock import pause
 from bench.inspection.store import LEASE_MS, Words
 from bench.rig.in_memory.written_files import ill_kept
-from lns.clock import StoreUnavailable
+from lns.clock import StoreUnavailable, now_us
 from lns.delivery.detectors import PERFORMS
 from lns.delivery.inbox import figures, figures_in
 from lns.store.inbox_store import (
@@ -291,13 +291,31 @@ class Deciding:
         seen = (await self.store.summary()).parked, len(await self.store.parked())
         same(self._found, "put aside", (before + _MANY, before + _MANY), seen)
 
-    async def begin_late(self) -> None:
-        """Effects of one batch that last: none begins in the second half of the lease."""
-        for lasts_us in (0, _HALF_LEASE_US - 1, _HALF_LEASE_US, 2 * _HALF_LEASE_US):
+    async def leave_to_others(self, rival: InboxStore) -> None:
+        """Of one batch those messages are held elsewhere of which another consumer has a place."""
+        one, other = Place(Table.KEY, "one"), Place(Table.KEY, "other")
 
-            async def work(batch: Batch, lasts_us: int = lasts_us) -> tuple[bool, bool]:
+        async def ask(batch: Batch) -> list[bool]:
+            return [batch.is_held_elsewhere(number) for number in range(3)]
+
+        async def hold(_: Batch) -> list[bool]:
+            return await self.store.transact([[one], [other], [other, one]], ask)
+
+        seen = await rival.transact([[one]], hold)
+        same(self._found, "held elsewhere", [True, False, True], seen)
+        await rival.close()
+
+    async def begin_late(self, slow_us: int) -> None:
+        """Effects of one batch that last: none begins in the second half of the lease.
+
+        That begins when it is asked for, and not when the answer is there, `slow_us` later.
+        """
+        for lasts_us in (slow_us, _HALF_LEASE_US - 1, _HALF_LEASE_US, 2 * _HALF_LEASE_US):
+            began_us = now_us()
+
+            async def work(batch: Batch, until_us: int = began_us + lasts_us) -> tuple[bool, bool]:
                 has_time = batch.has_time()
-                await pause(lasts_us)
+                await pause(until_us - now_us())
                 return has_time, batch.has_time()
 
             seen = await self.store.transact([[Place(Table.KEY, "late")]], work)

@@ -512,6 +512,15 @@ class Keeping:
             await store.keep_sessions(dev_eui, held)
         self._held[lns] = held
 
+    async def open_twice(self, claims: TwinClaims) -> None:
+        """A session that a join opens again, its reply was lost, goes on counting downlinks."""
+        dev_eui, opened = self._dev_eui, self._opened()
+        lns, store = next(iter(self._stores.items()))
+        for dev_nonce in range(2):
+            await store.keep_join(dev_eui, dev_nonce, (opened,))
+            bid = Bid(lns=lns, dev_eui=dev_eui, dev_addr=opened.dev_addr, f_cnt=0)
+            await claims.take_f_cnt_down(bid)
+
     def _opened(self) -> Session:
         key, other = (self._dice.choice((b"\x01", b"\x02")) * 16 for _ in range(2))
         dev_addr = DevAddr(self._dice.choice(("FC000001", "FC000002")))

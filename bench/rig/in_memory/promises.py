@@ -376,24 +376,34 @@ _ADD, _REFUSED, _UNCOMMITTED = (
 )
 
 
+_ENDS_WITHIN_S = 60
+
+
 async def ill_written(dice: Random) -> list[str]:
     """What files of all kinds keep instead of what they were given."""
     folder, found = new_folder("files"), list[str]()
     try:
-        await _sessions_at_random(folder / "sessions", dice, found.append)
-        for number, entries_max in enumerate((4, 4, 1000, 1000)):
-            inbox = folder / f"inbox {number}"
-            await _inbox_at_random(inbox, entries_max, dice, found.append)
-        found += _upgraded(folder / "older")
-        file = SqliteFile(folder / "numbers", _KIND)
-        file.read_at_once(lambda db: _change(db, "PRAGMA foreign_keys = ON"))
-        due = list[int]()
-        for _ in range(_ROUNDS):
-            found += await _written(file, due, dice)
-        found += [*await _compacted(file), *await _closed(file)]
-        return found
+        async with asyncio.timeout(_ENDS_WITHIN_S):
+            await _use(folder, dice, found)
+    except TimeoutError:
+        found.append(f"who waits for it is told nothing within {_ENDS_WITHIN_S} s")
     finally:
         rmtree(folder)
+    return found
+
+
+async def _use(folder: Path, dice: Random, found: list[str]) -> None:
+    await _sessions_at_random(folder / "sessions", dice, found.append)
+    for number, entries_max in enumerate((4, 4, 1000, 1000)):
+        inbox = folder / f"inbox {number}"
+        await _inbox_at_random(inbox, entries_max, dice, found.append)
+    found += _upgraded(folder / "older")
+    file = SqliteFile(folder / "numbers", _KIND)
+    file.read_at_once(lambda db: _change(db, "PRAGMA foreign_keys = ON"))
+    due = list[int]()
+    for _ in range(_ROUNDS):
+        found += await _written(file, due, dice)
+    found += [*await _compacted(file), *await _closed(file)]
 
 
 async def _sessions_at_random(file: Path, dice: Random, found: Callable[[str], None]) -> None:

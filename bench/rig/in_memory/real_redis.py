@@ -84,6 +84,7 @@ _SENTINELS = 26379, 26380, 26381, 26382
 _FIRST_PORT, _OTHER_MASTER = 6379, 1_000
 _BIDDINGS, _KEEPINGS, _STEPS = 48, 12, 24
 _TOO_SLOW_US = 3_000_000
+_SLOW_US = 1_000
 _STARTS_WITHIN_S = 10
 _READ_BYTES = 1 << 16
 _EXPIRE = """for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -477,18 +478,11 @@ class RealRedis:
         return TwinStore(self._twin, store, lns), TwinClaims(self._twin, claims)
 
     async def inbox(
-        self,
-        name: str,
-        consumer: str,
-        *,
-        entries_max: int,
-        batch_max: int = 1,
-        wire: SlowWire | None = None,
+        self, name: str, consumer: str, *, wire: SlowWire | None = None, **most: int
     ) -> RedisInboxStore:
-        """An inbox as one of its consumers has it."""
+        """An inbox as one of its consumers has it; `most` are `entries_max` and `batch_max`."""
         server = redis_server(await self._url(f"consumer {consumer}", wire or _Whole()))
         self._insistence.is_over(f"consumer {consumer}")
-        most = {"entries_max": entries_max, "batch_max": batch_max}
         return RedisInboxStore(server, name, consumer=consumer, **most, now_us=now_us)
 
     async def claim(self, bid: Bid) -> None:
@@ -529,6 +523,8 @@ class RealRedis:
                 keeping = Keeping(stores, dev_eui, dice)
                 for _ in range(_STEPS):
                     await keeping.go_on()
+            async with self._claims_of_nobody() as claims:
+                await Keeping(stores, devices[-1], dice).open_twice(claims)
             named, addr = devices[:2], dev_addr("FE0F0F0F")
             _ask(
                 "SADD", devices_with(addr), *named, f"{named[0]}0", f"0{named[0]}", "somebody else"
@@ -546,7 +542,7 @@ class RealRedis:
         """Half of the time what is decided reaches nobody at first, or nobody hears that it did."""
         wire, loop, name = _Whole(), asyncio.get_running_loop(), f"drawn {dice.random()}"
         most = {"entries_max": entries_max, "batch_max": batch_max}
-        store = await self.inbox(name, "drawn", **most, wire=wire)
+        store, rival = [await self.inbox(name, of, **most, wire=wire) for of in ("drawn", "rival")]
         deciding = Deciding(store, entries_max, dice, self._found)
 
         def fails() -> None:
@@ -557,7 +553,9 @@ class RealRedis:
         for _ in range(_STEPS):
             await deciding.go_on(fails if dice.randrange(4) == 0 else None)
         await deciding.put_many_aside()
-        await deciding.begin_late()
+        await deciding.leave_to_others(rival)
+        wire.delay_us = _SLOW_US
+        await deciding.begin_late(_SLOW_US)
         await store.close()
 
     @asynccontextmanager

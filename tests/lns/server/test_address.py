@@ -70,15 +70,26 @@ def test_the_longest_uri_that_a_station_takes() -> None:
     assert len(address.station_uri(public, Eui("0016C001F1500001"))) == 127
 
 
-@pytest.mark.parametrize("text", ["wss://lns.example:443", "http://127.0.0.1:6091"])
-def test_a_uri_of_a_station_file(text: str) -> None:
-    assert address.tc_uri(text) == text
+@pytest.mark.parametrize(
+    ("file", "text"), [("tc", "wss://lns.example:443"), ("cups", "http://127.0.0.1:6091")]
+)
+def test_a_uri_of_a_station_file(file: str, text: str) -> None:
+    assert address.file_uri(text, file) == text
 
 
-@pytest.mark.parametrize("text", ["wss://lns.example:443/", "wss://lns.example:443?a", "wss://a"])
-def test_a_uri_that_ends_a_station_at_its_start(text: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("tc", "wss://lns.example:443/"),
+        ("tc", "wss://lns.example:443?a"),
+        ("tc", "wss://a"),
+        ("tc", "https://lns.example:443"),
+        ("cups", "wss://lns.example:443"),
+    ],
+)
+def test_a_uri_that_ends_a_station_at_its_start(file: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"no path|scheme"):
-        address.tc_uri(text)
+        address.file_uri(text, file)
 
 
 @pytest.mark.parametrize(
