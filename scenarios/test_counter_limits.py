@@ -43,6 +43,15 @@ THEIRS = Table("""
     *        confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed NotOwner
     *        unconfirmed | NonDuplicate dropped(DuplicateAtOtherServer) NotAsked NotOwner
 """)
+# The downlink counters of a session are used up.
+MUTE = Table("""
+    strategy kind        | mute
+    *        *           | NonDuplicate forwarded Suppressed
+""")
+MUTE_OWNED = Table("""
+    strategy kind        | mute
+    *        confirmed   | NonDuplicate forwarded Suppressed Owner
+""")
 LAST = (1 << 32) - 1
 
 
@@ -124,6 +133,48 @@ async def test_the_last_counters_of_downlinks_are_used(rig):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_answer(uplink, f_cnt=f_cnt_down, ack=True)
         rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "restart")
+@pytest.mark.parametrize(
+    "where", ["in a file", "beside", pytest.param("in Redis", marks=pytest.mark.requires("redis"))]
+)
+async def test_a_session_whose_downlink_counters_are_used_up_is_mute_and_no_more(rig, where):
+    """What it says goes up, and whoever begins anew knows the session and all others yet."""
+    match where:
+        case "in a file":
+            rig.keep_on_disk()
+        case "in Redis":
+            rig.keep_in_redis()
+    if where != "in a file":
+        rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=10, f_cnt_down=LAST, device_class="C")
+    rig.only("west")
+    last, *mute = [await device.send(confirmed=True) for _ in range(4)]
+    await rig.queue_downlink(device, payload=b"on", port=8)
+    mute.append(await device.send())
+    await rig.restart_lns()
+    mute.append(await device.send(confirmed=True))
+    other = await rig.alpha.send(confirmed=True)
+    rig.expect_answer(last, f_cnt=0xFFFF, ack=True)
+    for uplink in (last, other):
+        rig.expect(uplink, FIRST, first="west")
+    for uplink in mute:
+        rig.expect(uplink, MUTE, mute="west")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_no_more_answers_can_have_been_missed_than_a_session_has_left(rig):
+    """A store that forgot is told of some; then none is left, and whose a frame is it says yet."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=10, f_cnt_down=LAST - 1)
+    before = await hear(rig, device, "west", confirmed=True)
+    await rig.restart_store(empty=True)
+    mute = [await hear(rig, device, "west", f_cnt=n, confirmed=True) for n in (20, 21)]
+    rig.expect(before, OWNED, owned="west")
+    for uplink in mute:
+        rig.expect(uplink, MUTE_OWNED, mute="west")
 
 
 async def test_a_copy_of_the_life_before_keeps_its_name(rig, strategy):

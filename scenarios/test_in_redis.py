@@ -75,6 +75,9 @@ for _group in GROUPS:
 test_the_last_counters_of_downlinks_are_used = in_redis(
     test_counter_limits.test_the_last_counters_of_downlinks_are_used
 )
+test_no_more_answers_can_have_been_missed_than_a_session_has_left = in_redis(
+    test_counter_limits.test_no_more_answers_can_have_been_missed_than_a_session_has_left
+)
 
 
 @pytest.mark.requires("redis")

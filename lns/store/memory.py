@@ -11,7 +11,7 @@ from cachetools import TTLCache
 
 from lns.dedup.claim import STATE_US, Bid, Claim, Level2, Seen, State, decide, released
 from lns.dedup.concentrator import RETENTION_US
-from lns.dedup.session import Session
+from lns.dedup.session import USED_UP, Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 
@@ -153,7 +153,7 @@ class MemoryClaims:
         if decided.granted:
             self._remember(session, decided.state)
             f_cnt_down = next_f_cnt_down if bid.takes_f_cnt_down else None
-            next_f_cnt_down += bid.takes_f_cnt_down
+            next_f_cnt_down = min(next_f_cnt_down + bid.takes_f_cnt_down, USED_UP)
             self._f_cnt_down[session] = next_f_cnt_down
             for elder in bid.elders:
                 self._over[bid.dev_eui, elder] = True
@@ -177,7 +177,7 @@ class MemoryClaims:
         if session in self._over or (state is not None and state.owner not in (None, bid.lns)):
             return None
         f_cnt_down = self._next_f_cnt_down(session, bid.f_cnt_down, bid.f_cnt_down_missed)
-        self._f_cnt_down[session] = f_cnt_down + 1
+        self._f_cnt_down[session] = min(f_cnt_down + 1, USED_UP)
         return f_cnt_down
 
     async def release(self, bid: Bid, claim: Claim) -> None:
