@@ -5,7 +5,17 @@ import pytest
 from bench.clock import seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, FORGED, OVER, OWNED, UNVERIFIED
+from scenarios.words import (
+    AGAIN,
+    COPY,
+    EXPIRED,
+    FIRST,
+    FORGED,
+    LOST,
+    OVER,
+    OWNED,
+    UNVERIFIED,
+)
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -384,3 +394,26 @@ async def test_what_is_too_far_for_the_others_costs_no_answer(rig, strategy):
     rig.expect(before, OWNED, owned="west")
     rig.expect(alone[0], UNVERIFIED, unverified="west")
     rig.expect(alone[1], UNVERIFIED + TOO_FAR_AGAIN * 5, unverified="west", far="west")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "partition")
+async def test_what_is_too_far_for_the_others_is_whose_it_was_yet(rig, strategy):
+    """The store says that the frame before is another server's; it forgets that, and is told."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "east", "west")
+    rig.cut_store("lns-a")
+    alone = [
+        await hear(rig, device, "west", f_cnt=f_cnt, confirmed=True) for f_cnt in (16_000, 32_000)
+    ]
+    await rig.restore_store("lns-a")
+    await tell(rig, alone[1], "west")
+    await rig.wait(seconds(3))
+    await rig.restart_store(empty=True)
+    await tell(rig, alone[1], "west")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED + LOST, owned="east", lost="west")
+    rig.expect(alone[0], UNVERIFIED, unverified="west")
+    due = UNVERIFIED + TOO_FAR_AGAIN + AGAIN
+    rig.expect(alone[1], due, unverified="west", far="west", again="west")

@@ -238,6 +238,25 @@ async def test_class_c_is_sent_at_once_what_was_kept_too_late_for_an_answer(rig)
 
 
 @pytest.mark.fault("lns", "disk slow")
+async def test_what_did_not_leave_a_second_time_is_acknowledged_for_the_first_time(rig):
+    """The second answer that was to bring it was kept too late; the device has heard the first."""
+    rig.keep_on_disk()
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9, confirmed=True)
+    brought = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(12))
+    await rig.slow_disk(milliseconds(1_960))
+    late = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(5))
+    await rig.slow_disk(0)
+    heard = await hear(rig, rig.alpha, "west", ack=True, after=seconds(12))
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    for frame in (brought, heard, after):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(late, TOO_LATE, first="west")
+    rig.expect_answer(brought, f_port=9)
+    rig.expect_answer(after, f_port=None)
+
+
+@pytest.mark.fault("lns", "disk slow")
 async def test_a_station_that_begins_anew_meanwhile_is_handed_no_answer_of_before(rig):
     """Its radio session ended with the clock that the uplink was heard by."""
     rig.keep_on_disk()
