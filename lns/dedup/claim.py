@@ -250,7 +250,7 @@ class Claims(Protocol):
         """Claim one frame of a session for a server, in one step that nobody comes between."""
 
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
-        """One more downlink counter of a session; None when another server owns it."""
+        """One more downlink counter of a session; None where another owns it, or none is left."""
 
     async def release(self, bid: Bid, claim: Claim) -> None:
         """Give back a frame that was granted and could not be made durable."""

@@ -161,12 +161,12 @@ class Claiming:
     async def take_f_cnt_down(self, session: Session) -> int | None:
         """A downlink counter that no claim brought; None when another server owns the session.
 
-        StoreUnavailable when nobody can say.
+        None as well when all are used. StoreUnavailable when nobody can say.
         """
         bid = self.bid(session, session.f_cnt_up or 0, takes_f_cnt_down=True)
         f_cnt_down = await self._store.wait_for(self._claims.take_f_cnt_down(bid))
         if f_cnt_down is not None:
-            session.f_cnt_down = max(session.f_cnt_down, min(f_cnt_down + 1, USED_UP))
+            session.f_cnt_down = max(session.f_cnt_down, f_cnt_down + 1)
         return f_cnt_down
 
     async def give_back(self, claim: Claim, bid: Bid) -> None:

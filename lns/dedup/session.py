@@ -372,12 +372,14 @@ class Session(Struct, kw_only=True, gc=False):
             del self.copies[old]
         self.copies[f_cnt] = number
 
-    def take_f_cnt_down(self) -> int:
-        """The counter of the next downlink, handed out once; `USED_UP` when there is none left.
+    def take_f_cnt_down(self) -> int | None:
+        """The counter of the next downlink, handed out once; None when all are used.
 
         It goes on when a relaxed device restarts: a device that begins again takes any counter,
         one that did not restart would refuse a repeated one.
         """
+        if self.f_cnt_down == USED_UP:
+            return None
         f_cnt_down = self.f_cnt_down
-        self.f_cnt_down = min(f_cnt_down + 1, USED_UP)
+        self.f_cnt_down += 1
         return f_cnt_down

@@ -24,7 +24,7 @@ from lns.dedup.claiming import Claiming
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
 from lns.downlink.downlink_queue import QUEUE_FULL, ApplicationDownlink, DownlinkQueues, Waiting
 from lns.events import Downlink, Request
-from lns.lorawan.frame import F_CNT_MAX, MType, build_data
+from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.mac_commands import MacCommand, encode
 from lns.lorawan.region import (
@@ -262,7 +262,7 @@ class DownlinkFrames:
                 f_cnt_down = await self._claiming.take_f_cnt_down(session)
             else:
                 f_cnt_down = session.take_f_cnt_down()
-        if f_cnt_down is None or f_cnt_down > F_CNT_MAX:
+        if f_cnt_down is None:
             return None
         await self._registry.keep(session.dev_eui)
         waiting = self._queues.waiting(session.dev_eui)

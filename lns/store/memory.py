@@ -152,8 +152,8 @@ class MemoryClaims:
         f_cnt_down = None
         if decided.granted:
             self._remember(session, decided.state)
-            f_cnt_down = next_f_cnt_down if bid.takes_f_cnt_down else None
-            next_f_cnt_down = min(next_f_cnt_down + bid.takes_f_cnt_down, USED_UP)
+            if bid.takes_f_cnt_down and next_f_cnt_down < USED_UP:
+                f_cnt_down, next_f_cnt_down = next_f_cnt_down, next_f_cnt_down + 1
             self._f_cnt_down[session] = next_f_cnt_down
             for elder in bid.elders:
                 self._over[bid.dev_eui, elder] = True
@@ -177,7 +177,9 @@ class MemoryClaims:
         if session in self._over or (state is not None and state.owner not in (None, bid.lns)):
             return None
         f_cnt_down = self._next_f_cnt_down(session, bid.f_cnt_down, bid.f_cnt_down_missed)
-        self._f_cnt_down[session] = min(f_cnt_down + 1, USED_UP)
+        if f_cnt_down == USED_UP:
+            return None
+        self._f_cnt_down[session] = f_cnt_down + 1
         return f_cnt_down
 
     async def release(self, bid: Bid, claim: Claim) -> None:

@@ -141,9 +141,9 @@ if granted then
     redis.call('HSET', KEYS[1], 'f_cnt_up', newest, 'owner', owner, 'life', life,
         'lives', lives, 'former', former, 'mic', newest_mic)
     redis.call('PEXPIRE', KEYS[1], ARGV[19])
-    if ARGV[15] == '1' then
+    if ARGV[15] == '1' and f_cnt_down ~= USED_UP then
         taken = f_cnt_down
-        f_cnt_down = math.min(f_cnt_down + 1, USED_UP)
+        f_cnt_down = f_cnt_down + 1
     end
     redis.call('HSET', KEYS[2], ARGV[13], f_cnt_down)
     for elder = 4, #KEYS do
@@ -166,7 +166,8 @@ local known = redis.call('HMGET', KEYS[1], 'owner', 'over')
 if known[2] or (known[1] and known[1] ~= '' and known[1] ~= ARGV[1]) then return -1 end
 local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or ARGV[2] + ARGV[4])
 f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[2]))
-redis.call('HSET', KEYS[2], ARGV[3], math.min(f_cnt_down + 1, USED_UP))
+if f_cnt_down >= USED_UP then return -1 end
+redis.call('HSET', KEYS[2], ARGV[3], f_cnt_down + 1)
 return f_cnt_down
 """.replace("USED_UP", str(USED_UP))
 )
@@ -228,7 +229,7 @@ class RedisClaims:
             return Claim(level2=Level2.NOT_OWNER, outdated=True)
         granted, is_new, too_far, *owners, frame, taken, next_f_cnt_down = said
         owner, owner_before, *counters = owners
-        if not taken <= next_f_cnt_down <= USED_UP:
+        if next_f_cnt_down > USED_UP:
             raise StoreUnavailable(f"the downlink counter of {bid.dev_addr} is out of range")
         return Claim(
             level2=Level2.OWNER if granted else Level2.NOT_OWNER,

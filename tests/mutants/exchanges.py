@@ -22,7 +22,7 @@ MUTANTS = (
     Mutant(
         "FCntDown used again",
         "lns/dedup/session.py",
-        "        self.f_cnt_down = min(f_cnt_down + 1, USED_UP)\n",
+        "        self.f_cnt_down += 1\n",
         "",
     ),
     Mutant(

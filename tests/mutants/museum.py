@@ -108,7 +108,7 @@ MUTANTS = (
     Mutant(
         "museum: an answer repeated with its counter",
         "lns/dedup/session.py",
-        "        self.f_cnt_down = min(f_cnt_down + 1, USED_UP)\n",
+        "        self.f_cnt_down += 1\n",
         "",
         MUSEUM,
     ),
