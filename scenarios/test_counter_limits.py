@@ -324,6 +324,23 @@ async def test_eight_frames_that_nobody_has_keep_their_names(rig, lost):
 
 
 @pytest.mark.requires("slow application")
+async def test_a_frame_that_nobody_has_keeps_its_name_whatever_is_lost_after_it(rig):
+    """Other bytes of its counter had another name, and take it none when nobody has them either."""
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    rig.refuse_upstream(2)
+    frame, other = [
+        await hear(rig, device, "west", f_cnt=11, payload=text) for text in (b"1", b"2")
+    ]
+    await say(rig, frame)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(frame, UNTAKEN + FIRST, untaken="west", first="west")
+    rig.expect(other, UNTAKEN, untaken="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-11"
+    rig.expect_upstream(frame, through="west", removeDuplicatesKey=key)
+
+
+@pytest.mark.requires("slow application")
 async def test_a_frame_that_nobody_has_keeps_its_name_in_its_own_life_only(rig):
     """Other bytes of that counter have another name in that life, and their own in the next one."""
     device = rig.provision("relaxed")
@@ -417,3 +434,23 @@ async def test_what_is_too_far_for_the_others_is_whose_it_was_yet(rig, strategy)
     rig.expect(alone[0], UNVERIFIED, unverified="west")
     due = UNVERIFIED + TOO_FAR_AGAIN + AGAIN
     rig.expect(alone[1], due, unverified="west", far="west", again="west")
+
+
+@pytest.mark.fault("store", "partition")
+async def test_what_was_too_far_for_the_others_was_no_frame_of_theirs(rig, strategy):
+    """When they have come nearer it is sent again: its server has delivered it, and nobody else."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west")
+    rig.cut_store("lns-a")
+    nearer, newest = [
+        await hear(rig, device, "west", f_cnt=f_cnt, confirmed=True) for f_cnt in (16_000, 32_000)
+    ]
+    await rig.restore_store("lns-a")
+    for station in ("west", "east", "west"):
+        await tell(rig, nearer if station == "east" else newest, station)
+        await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(nearer, UNVERIFIED + OWNED, unverified="west", owned="east")
+    due = UNVERIFIED + TOO_FAR_AGAIN + AGAIN
+    rig.expect(newest, due, unverified="west", far="west", again="west")

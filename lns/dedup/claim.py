@@ -174,7 +174,8 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
         return Decision(owner == bid.lns and bid.is_first, False, state, seen.lived)
     # A server that was not told of a life that began may take for near what is too far for all.
     if where is Standing.TOO_FAR and (bid.too_far or bid.known.lives < counter.lives):
-        return Decision(False, False, state, Lived(counter.life, odd=True), too_far=True)
+        lived = bid.lived or Lived(counter.life, odd=True)  # it may have gone up without the store
+        return Decision(False, False, state, lived, too_far=True)
     if is_higher:
         moved = _moved(state, gone_on(counter, bid.f_cnt, bid.mic), bid)
         if seen is None or owner:

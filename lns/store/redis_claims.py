@@ -100,7 +100,7 @@ if is_higher and is_old and given_back ~= '' then seen, is_old = nil, false end
 if seen_owner ~= '' and (is_first or elsewhere) then
     granted, frame = is_first and seen_owner == lns, seen
 elseif (ARGV[17] == '1' or tonumber(ARGV[7]) < lives) and f_cnt - math.max(far, 0) > MAX_GAP then
-    too_far, frame = true, life .. 'x'
+    too_far, frame = true, ARGV[12] ~= '' and ARGV[12] or life .. 'x'
 elseif is_higher and is_old then
     frame = seen
 elseif is_higher then
