@@ -219,6 +219,29 @@ async def test_a_device_grants_one_wish_and_is_asked_for_the_other(rig, granted,
     rig.expect(none, FIRST, first="west")
 
 
+async def test_a_device_grants_two_wishes_at_once(rig):
+    """Each of its answers is read, and it is asked for nothing more."""
+    rig.in_region("AS923-1")
+    device = rig.provision("talker", f_cnt=10, nb_trans=2)
+    rig.only("west")
+    asking = await heard(rig, device, dr=5, adr=True)
+    granting = await heard(rig, device, dr=5, f_opts=b"\x03\x07\x09", adr=True)
+    rig.expect(asking, ASKED, asked="west")
+    rig.expect(granting, FIRST, first="west")
+
+
+async def test_who_was_asked_for_nothing_has_granted_nothing(rig):
+    """Without the ADR bit it is not asked to repeat; with it, it is, whatever it said before."""
+    device = rig.provision("talker", f_cnt=10, nb_trans=2)
+    rig.only("west")
+    answered = await heard(rig, device, dr=5, confirmed=True)
+    unasked = await heard(rig, device, dr=5, f_opts=b"\x03\x07")
+    asking = await heard(rig, device, dr=5, adr=True)
+    for frame in (answered, unasked):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(asking, ASKED, asked="west")
+
+
 async def test_a_device_that_begins_again_is_told_the_dwell_times_again(rig):
     """It has lost what it knew."""
     rig.in_region("AS923-1")

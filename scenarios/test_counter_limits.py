@@ -5,7 +5,17 @@ import pytest
 from bench.clock import seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, FORGED, OVER, OWNED, UNVERIFIED
+from scenarios.words import (
+    AGAIN,
+    COPY,
+    EXPIRED,
+    FIRST,
+    FORGED,
+    LOST,
+    OVER,
+    OWNED,
+    UNVERIFIED,
+)
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -42,6 +52,15 @@ THEIRS = Table("""
     strategy kind        | theirs
     *        confirmed   | NonDuplicate dropped(DuplicateAtOtherServer) Suppressed NotOwner
     *        unconfirmed | NonDuplicate dropped(DuplicateAtOtherServer) NotAsked NotOwner
+""")
+# The downlink counters of a session are used up.
+MUTE = Table("""
+    strategy kind        | mute
+    *        *           | NonDuplicate forwarded Suppressed
+""")
+MUTE_OWNED = Table("""
+    strategy kind        | mute
+    *        confirmed   | NonDuplicate forwarded Suppressed Owner
 """)
 LAST = (1 << 32) - 1
 
@@ -124,6 +143,48 @@ async def test_the_last_counters_of_downlinks_are_used(rig):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_answer(uplink, f_cnt=f_cnt_down, ack=True)
         rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "restart")
+@pytest.mark.parametrize(
+    "where", ["in a file", "beside", pytest.param("in Redis", marks=pytest.mark.requires("redis"))]
+)
+async def test_a_session_whose_downlink_counters_are_used_up_is_mute_and_no_more(rig, where):
+    """What it says goes up, and whoever begins anew knows the session and all others yet."""
+    match where:
+        case "in a file":
+            rig.keep_on_disk()
+        case "in Redis":
+            rig.keep_in_redis()
+    if where != "in a file":
+        rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=10, f_cnt_down=LAST, device_class="C")
+    rig.only("west")
+    last, *mute = [await device.send(confirmed=True) for _ in range(4)]
+    await rig.queue_downlink(device, payload=b"on", port=8)
+    mute.append(await device.send())
+    await rig.restart_lns()
+    mute.append(await device.send(confirmed=True))
+    other = await rig.alpha.send(confirmed=True)
+    rig.expect_answer(last, f_cnt=0xFFFF, ack=True)
+    for uplink in (last, other):
+        rig.expect(uplink, FIRST, first="west")
+    for uplink in mute:
+        rig.expect(uplink, MUTE, mute="west")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "restart")
+async def test_no_more_answers_can_have_been_missed_than_a_session_has_left(rig):
+    """A store that forgot is told of some; then none is left, and whose a frame is it says yet."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", f_cnt=10, f_cnt_down=LAST - 1)
+    before = await hear(rig, device, "west", confirmed=True)
+    await rig.restart_store(empty=True)
+    mute = [await hear(rig, device, "west", f_cnt=n, confirmed=True) for n in (20, 21)]
+    rig.expect(before, OWNED, owned="west")
+    for uplink in mute:
+        rig.expect(uplink, MUTE_OWNED, mute="west")
 
 
 async def test_a_copy_of_the_life_before_keeps_its_name(rig, strategy):
@@ -263,6 +324,23 @@ async def test_eight_frames_that_nobody_has_keep_their_names(rig, lost):
 
 
 @pytest.mark.requires("slow application")
+async def test_a_frame_that_nobody_has_keeps_its_name_whatever_is_lost_after_it(rig):
+    """Other bytes of its counter had another name, and take it none when nobody has them either."""
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    rig.refuse_upstream(2)
+    frame, other = [
+        await hear(rig, device, "west", f_cnt=11, payload=text) for text in (b"1", b"2")
+    ]
+    await say(rig, frame)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(frame, UNTAKEN + FIRST, untaken="west", first="west")
+    rig.expect(other, UNTAKEN, untaken="west")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-11"
+    rig.expect_upstream(frame, through="west", removeDuplicatesKey=key)
+
+
+@pytest.mark.requires("slow application")
 async def test_a_frame_that_nobody_has_keeps_its_name_in_its_own_life_only(rig):
     """Other bytes of that counter have another name in that life, and their own in the next one."""
     device = rig.provision("relaxed")
@@ -333,3 +411,46 @@ async def test_what_is_too_far_for_the_others_costs_no_answer(rig, strategy):
     rig.expect(before, OWNED, owned="west")
     rig.expect(alone[0], UNVERIFIED, unverified="west")
     rig.expect(alone[1], UNVERIFIED + TOO_FAR_AGAIN * 5, unverified="west", far="west")
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "partition")
+async def test_what_is_too_far_for_the_others_is_whose_it_was_yet(rig, strategy):
+    """The store says that the frame before is another server's; it forgets that, and is told."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "east", "west")
+    rig.cut_store("lns-a")
+    alone = [
+        await hear(rig, device, "west", f_cnt=f_cnt, confirmed=True) for f_cnt in (16_000, 32_000)
+    ]
+    await rig.restore_store("lns-a")
+    await tell(rig, alone[1], "west")
+    await rig.wait(seconds(3))
+    await rig.restart_store(empty=True)
+    await tell(rig, alone[1], "west")
+    await rig.wait(seconds(3))
+    rig.expect(before, OWNED + LOST, owned="east", lost="west")
+    rig.expect(alone[0], UNVERIFIED, unverified="west")
+    due = UNVERIFIED + TOO_FAR_AGAIN + AGAIN
+    rig.expect(alone[1], due, unverified="west", far="west", again="west")
+
+
+@pytest.mark.fault("store", "partition")
+async def test_what_was_too_far_for_the_others_was_no_frame_of_theirs(rig, strategy):
+    """When they have come nearer it is sent again: its server has delivered it, and nobody else."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west")
+    rig.cut_store("lns-a")
+    nearer, newest = [
+        await hear(rig, device, "west", f_cnt=f_cnt, confirmed=True) for f_cnt in (16_000, 32_000)
+    ]
+    await rig.restore_store("lns-a")
+    for station in ("west", "east", "west"):
+        await tell(rig, nearer if station == "east" else newest, station)
+        await rig.wait(seconds(3))
+    rig.expect(before, OWNED, owned="west")
+    rig.expect(nearer, UNVERIFIED + OWNED, unverified="west", owned="east")
+    due = UNVERIFIED + TOO_FAR_AGAIN + AGAIN
+    rig.expect(newest, due, unverified="west", far="west", again="west")

@@ -44,6 +44,7 @@ LEFT_OUT = {
     "a_repeat_that_waited_spends_of_its_own_life_only": "the same",
     "what_is_read_of_a_device_meanwhile_ends_no_join": "lost with the wire that it was in",
     "a_join_that_is_kept_ends_no_other_one": "the same",
+    "what_is_read_of_a_device_meanwhile_makes_no_join_an_old_one": "the same",
     "a_copy_is_the_first_while_its_frame_is_given_back": "the same",
     "what_was_looked_at_twice_has_three_answers_more": "waits until Redis has forgotten",
     "what_was_known_elsewhere_is_known_though_nobody_takes_it": "the same",
@@ -74,6 +75,9 @@ for _group in GROUPS:
 
 test_the_last_counters_of_downlinks_are_used = in_redis(
     test_counter_limits.test_the_last_counters_of_downlinks_are_used
+)
+test_no_more_answers_can_have_been_missed_than_a_session_has_left = in_redis(
+    test_counter_limits.test_no_more_answers_can_have_been_missed_than_a_session_has_left
 )
 
 

@@ -9,7 +9,7 @@ from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from bench.virtual import crafted
 from scenarios.telling import tell
-from scenarios.words import FIRST, UNVERIFIED
+from scenarios.words import FIRST, FORGED, LOST, OWNED, UNVERIFIED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -24,6 +24,11 @@ UNKNOWN = Table("""
 GONE = Table("""
     strategy kind | gone
     *        *    | - dropped(UnknownDevice) NotAsked
+""")
+OLD = Table("""
+    strategy kind        | old
+    *        confirmed   | NonDuplicate dropped(InvalidFrameCounter) Suppressed
+    *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
 THEIRS = Table("""
     strategy kind | theirs
@@ -163,10 +168,12 @@ async def test_a_device_of_one_server_joins_there_only(rig, station):
     other = {"west": "east", "east": "west"}[station]
     device = rig.provision("pinned", activation="otaa", server=owner)
     join = await rig.craft_join(device)
-    for by in (other, station):
+    for by in (other, other, station):
         await rig.say(rig.told(join, by=by), by=by)
         await rig.wait(milliseconds(100))
-    rig.expect(join, THEIRS + FIRST, theirs=other, first=station)
+    forged = await rig.forge_join(device, by=other)
+    rig.expect(join, THEIRS * 2 + FIRST, theirs=other, first=station)
+    rig.expect(forged, FORGED, forged=other)
 
 
 @pytest.mark.parametrize(("unheard", "words"), [(7, FIRST), (8, GONE)], ids=["seven", "eight"])
@@ -259,6 +266,54 @@ async def test_what_is_read_of_a_device_meanwhile_ends_no_join(rig):
     for one in (before, join):
         rig.expect(one, FIRST, first="west")
     rig.expect(frame, UNVERIFIED, unverified="west")
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_what_a_server_reads_at_its_start_is_heard_in_any_session(rig, confirmed):
+    """A join that nobody heard is newer than the session in use; a frame of that is an old one."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3", strategy="Drop")
+    rig.only("west")
+    before = await device.join()
+    frames = [await rig.craft(device, confirmed=confirmed) for _ in range(2)]
+    for frame in frames:
+        await tell(rig, frame, "east", "west")
+        await rig.wait(seconds(8))
+    unheard = await rig.craft_join(device, dev_nonce=777)
+    await tell(rig, unheard, "west")
+    await rig.wait(seconds(8))
+    await rig.restart_lns()
+    await rig.wait(seconds(61))
+    await tell(rig, frames[0], "west")
+    await rig.wait(seconds(3))
+    for join in (before, unheard):
+        rig.expect(join, FIRST, first="west")
+    rig.expect(frames[0], OWNED + LOST + OLD, owned="east", lost="west", old="west")
+    rig.expect(frames[1], OWNED + LOST, owned="east", lost="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_what_is_read_of_a_device_meanwhile_makes_no_join_an_old_one(rig):
+    """A late frame of the session before ends no session that was opened since."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    before = await device.join()
+    late = await rig.craft(device)
+    join = await rig.craft_join(device, dev_nonce=777)
+    rig.slow_store(milliseconds(100), "lns-a")
+    await rig.say(rig.told(join, by="west"), by="west")
+    await rig.wait(milliseconds(30))
+    await rig.forge(device, by="west")
+    await rig.wait(seconds(8))
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[-1]
+    frame = crafted.data(device.dev_eui, dev_addr, keys, 0, session=device.session.number + 1)
+    rig.announce(frame)
+    for one in (late, frame):
+        await rig.say(rig.told(one, by="west"), by="west")
+        await rig.wait(seconds(1))
+    for one in (before, join, late, frame):
+        rig.expect(one, FIRST, first="west")
 
 
 @pytest.mark.fault("store", "slow")

@@ -8,7 +8,7 @@ from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from lns.clock import StoreUnavailable
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, EXPIRED, FIRST, OVER, STRANGE
+from scenarios.words import AGAIN, EXPIRED, FIRST, IN_RX2, OVER, STRANGE, TOO_LATE
 
 pytestmark = pytest.mark.requires("virtual time")  # others keep it in a store that is a program
 
@@ -173,6 +173,104 @@ async def test_what_comes_while_the_disk_is_busy_is_kept_next_and_answered_as_so
     await rig.wait(seconds(8))
     for frame in frames:
         rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.fault("lns", "disk slow")
+@pytest.mark.parametrize(
+    ("taken_ms", "due"), [(880, FIRST), (960, IN_RX2), (1_880, IN_RX2), (1_960, TOO_LATE)]
+)
+async def test_an_answer_has_the_window_that_is_left_when_its_counter_is_kept(rig, taken_ms, due):
+    """RX1 while a station can meet it yet, then RX2; what would come too late stays here.
+
+    What such an answer was to bring goes with the next one.
+    """
+    rig.keep_on_disk()
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9)
+    await rig.slow_disk(milliseconds(taken_ms))
+    late = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(5))
+    await rig.slow_disk(0)
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    rig.expect(late, due, first="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_answer(after, f_port=9 if due is TOO_LATE else None, f_cnt=1)
+
+
+@pytest.mark.fault("lns", "disk slow")
+async def test_nothing_is_left_behind_rx2(rig):
+    """RX1 was over when the station told it, and RX2 is when its counter is kept."""
+    rig.keep_on_disk()
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(900))
+    await rig.slow_disk(milliseconds(1_200))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(5))
+    rig.expect(frame, TOO_LATE, first="west")
+
+
+@pytest.mark.fault("lns", "disk slow")
+async def test_what_has_room_in_rx1_alone_stays_when_that_is_gone_meanwhile(rig):
+    """RX2 takes 51 octets; the next answer is kept in time."""
+    rig.keep_on_disk()
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=bytes(52), port=9)
+    await rig.slow_disk(milliseconds(1_200))
+    late = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(5))
+    await rig.slow_disk(0)
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    rig.expect(late, TOO_LATE, first="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_answer(after, f_port=9)
+
+
+@pytest.mark.fault("lns", "disk slow")
+async def test_class_c_is_sent_at_once_what_was_kept_too_late_for_an_answer(rig):
+    """It always listens: nothing waits for its next uplink."""
+    rig.keep_on_disk()
+    rig.only("west")
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    await rig.queue_downlink(always, payload=b"on", port=9)
+    await rig.slow_disk(milliseconds(1_960))
+    late = await hear(rig, always, "west", confirmed=True, after=seconds(9))
+    rig.expect(late, TOO_LATE, first="west")
+    rig.expect_downlink(always, b"on", port=9, window="C")
+
+
+@pytest.mark.fault("lns", "disk slow")
+async def test_what_did_not_leave_a_second_time_is_acknowledged_for_the_first_time(rig):
+    """The second answer that was to bring it was kept too late; the device has heard the first."""
+    rig.keep_on_disk()
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"on", port=9, confirmed=True)
+    brought = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(12))
+    await rig.slow_disk(milliseconds(1_960))
+    late = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(5))
+    await rig.slow_disk(0)
+    heard = await hear(rig, rig.alpha, "west", ack=True, after=seconds(12))
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    for frame in (brought, heard, after):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(late, TOO_LATE, first="west")
+    rig.expect_answer(brought, f_port=9)
+    rig.expect_answer(after, f_port=None)
+
+
+@pytest.mark.fault("lns", "disk slow")
+async def test_a_station_that_begins_anew_meanwhile_is_handed_no_answer_of_before(rig):
+    """Its radio session ended with the clock that the uplink was heard by."""
+    rig.keep_on_disk()
+    rig.only("west")
+    before = await hear(rig, rig.charlie, "west", confirmed=True)
+    await rig.slow_disk(milliseconds(1_700))
+    late = await hear(rig, rig.alpha, "west", confirmed=True, after=milliseconds(100))
+    rig.west.restart()
+    await rig.wait(seconds(5))
+    await rig.slow_disk(0)
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    rig.expect(late, TOO_LATE, first="west")
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")
 
 
 @pytest.mark.fault("lns", "disk slow")

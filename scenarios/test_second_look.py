@@ -42,6 +42,10 @@ OWNED_LATE = Table("""
     *        confirmed   | NonDuplicate forwarded TooLate Owner
     *        unconfirmed | NonDuplicate forwarded NotAsked Owner
 """)
+NEW_AGAIN = Table("""
+    strategy kind        | again
+    *        confirmed   | DuplicateDueToResubmission forwarded RX1 Owner
+""")
 LOST_UPSTREAM_ELSEWHERE = Table("""
     strategy kind        | refused
     *        confirmed   | NonDuplicate dropped(UpstreamUnavailable) Suppressed NotOwner
@@ -154,6 +158,24 @@ async def test_what_another_server_owns_and_nobody_took_was_not_heard(rig, confi
     rig.expect(
         frame, OWNED_LATE + LOST_UPSTREAM_ELSEWHERE + LOST, late="west", refused="east", lost="east"
     )
+
+
+@pytest.mark.requires("slow application")
+async def test_what_was_looked_at_and_given_back_elsewhere_is_new_again(rig, strategy):
+    """West owned it when east has looked, and could not deliver it: nobody has."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    before = await hear(rig, device, "west", f_cnt=10)
+    rig.delay_upstream(seconds(8), lns="lns-a")
+    farther = await hear(rig, device, "west", f_cnt=16_000, after=seconds(1))
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await rig.craft(device, f_cnt=20_000, confirmed=True)
+    await tell(rig, frame, "west", "east")
+    await rig.wait(seconds(20))
+    await tell(rig, frame, "east")
+    for uplink in (before, farther):
+        rig.expect(uplink, OWNED, owned="west")
+    rig.expect(frame, LOST_UPSTREAM + LOST + NEW_AGAIN, back="west", lost="east", again="east")
 
 
 @pytest.mark.requires("slow application")

@@ -473,7 +473,12 @@ class Rig(Expectations):
         for device in setup.devices.values():
             agreed = device.provisioned
             if agreed.known:
-                case.device(agreed.record, f_cnt_up=agreed.f_cnt_up, only_at=agreed.only_at)
+                case.device(
+                    agreed.record,
+                    f_cnt_up=agreed.f_cnt_up,
+                    f_cnt_down=agreed.f_cnt_down,
+                    only_at=agreed.only_at,
+                )
         facts = {"region": setup.region.name, "retention_us": setup.retention_us}
         facts |= {"store": "sentinels"} if setup.by_sentinels else {}
         for lns in setup.servers:

@@ -73,8 +73,8 @@ def with_status(
 _DEVICES = """
 -- One row per device of a case: the struct of what was agreed of it before the case began.
 SELECT run, case, dev_eui, min_by(struct(activation, strategy, relaxed_f_cnt, f_cnt_bits, nb_trans,
-  f_cnt_up, lorawan, server, only_at, dev_status_s, join_eui, join_nonce_min), t_us) AS device
-FROM case_device GROUP BY run, case, dev_eui"""
+  f_cnt_up, f_cnt_down, lorawan, server, only_at, dev_status_s, join_eui, join_nonce_min), t_us)
+  AS device FROM case_device GROUP BY run, case, dev_eui"""
 
 _ADDRESSES = f"""
 -- Who uses a DevAddr in a case: the device and session whose frames bear it, forged ones too, and
@@ -114,9 +114,9 @@ _FACTS = f"""
 -- store_fault: the store was disturbed by then, had_fault: for any server; unavailable: the server
 -- says so, and is believed because of that; lost: what the frame brought is forgotten; failed: so
 -- it is, for the upstream did not take it, or its server stumbled; stranger: its server could not
--- tell who sent it; unkept: its answer was withheld because nothing could be kept. is_wanted: the
--- application has something for the device, is_asked: the network has; agreed: a join and what it
--- is held against.
+-- tell who sent it; unkept: its answer was withheld: nothing could be kept, or its counters are
+-- used up. is_wanted: the application has something for the device, is_asked: the network has;
+-- agreed: a join and what it is held against.
 FROM matched |> WHERE heard
 |> SELECT row_id, run, case, station, t_us, struct(outcome.seq AS told_seq, source, seq) AS place,
      told, is_join, frame_id, frame.dev_addr, frame, copy, dev_eui, sent, outcome,
@@ -156,8 +156,8 @@ FROM matched |> WHERE heard
        AND outcome.reason = 'InternalError'), false) AS lost,
      coalesce((of_case.has_failure AND outcome.reason = 'UpstreamUnavailable')
        OR (of_case.has_mistake AND outcome.reason = 'InternalError'), false) AS failed,
-     coalesce(outcome.answer = 'Suppressed'
-       AND exists(of_case.faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE}))
+     coalesce(outcome.answer = 'Suppressed' AND (device.f_cnt_down >= 4294967000 OR
+       exists(of_case.faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE})))
        AND (NOT several OR coalesce(outcome.level2 != 'NotOwner', true)), false) AS unkept,
      outcome, if(is_join, struct(frame.join_eui, frame.dev_nonce, device.lorawan,
        device.join_eui AS due, device.join_nonce_min), NULL) AS agreed,
@@ -440,7 +440,7 @@ FROM worth |> SELECT *, rest.*
        WHEN stranger AND NOT reaches AND NOT is_join AND owner_no IS NULL
          AND max(accepts_join) OVER (PARTITION BY {_OF_DEVICE} ORDER BY {_ORDER} {BEFORE})
          THEN 'only the accept tells whose address it is'
-       WHEN unkept AND oracle_answer = 'due' THEN 'the store failed before the answer'
+       WHEN unkept AND oracle_answer = 'due' THEN 'the store failed, or no counter was left'
        WHEN evicted_us <= t_us + {RACE_US} THEN 'level 1 was full'
        WHEN is_wanted
          AND outcome.answer IN ('RX1', 'RX2', 'TooLate', 'Suppressed')

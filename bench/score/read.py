@@ -33,7 +33,7 @@ CAPTURE = {name: type_ for type_, names in _TYPES.items() for name in names.spli
 KINDS = {
     "case.begin": "scenario file title group strategy confirmed",
     "case.device": "dev_eui activation strategy relaxed_f_cnt f_cnt_bits nb_trans f_cnt_up"
-    " dev_status_s lorawan join_eui join_nonce_min server"
+    " f_cnt_down dev_status_s lorawan join_eui join_nonce_min server"
     " only_at",
     "case.expect": "expect frame_id n station status upstream reason answer level2 race windows"
     " dev_eui dev_addr line f_cnt body consumer message_id by count owner rule",

@@ -161,7 +161,12 @@ class Case:
             self.record(*event)
 
     def device(
-        self, device: EndDevice, *, f_cnt_up: int | None, only_at: str | None = None
+        self,
+        device: EndDevice,
+        *,
+        f_cnt_up: int | None,
+        f_cnt_down: int = 0,
+        only_at: str | None = None,
     ) -> None:
         """Tell the facts of a device that a score needs; no keys."""
         fields: dict[str, Any] = {
@@ -182,6 +187,7 @@ class Case:
             "dev_status_s": device.dev_status_s,
             "join_nonce_min": device.join_nonce_min if device.join_nonce_min > 1 else None,
             "f_cnt_up": f_cnt_up,
+            "f_cnt_down": f_cnt_down or None,
         }
         fields |= {name: value for name, value in optional.items() if value is not None}
         self._fact("case.device", fields)

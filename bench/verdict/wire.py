@@ -191,8 +191,9 @@ def eui_of(spelled: object) -> str | None:
     if not _ID6.fullmatch(spelled):
         return None
     head, gap, tail = spelled.partition("::")
-    front = [group for group in head.split(":") if group]
-    back = [group for group in tail.split(":") if group]
+    front, back = (part.split(":") if part else [] for part in (head, tail))
+    if not all(front + back):
+        return None
     if gap:  # for one group at least
         front += ["0"] * max(1, 4 - len(front) - len(back))
     groups = front + back

@@ -174,7 +174,8 @@ def decide(state: State | None, bid: Bid, *, seen: Seen | None = None) -> Decisi
         return Decision(owner == bid.lns and bid.is_first, False, state, seen.lived)
     # A server that was not told of a life that began may take for near what is too far for all.
     if where is Standing.TOO_FAR and (bid.too_far or bid.known.lives < counter.lives):
-        return Decision(False, False, state, Lived(counter.life, odd=True), too_far=True)
+        lived = bid.lived or Lived(counter.life, odd=True)  # it may have gone up without the store
+        return Decision(False, False, state, lived, too_far=True)
     if is_higher:
         moved = _moved(state, gone_on(counter, bid.f_cnt, bid.mic), bid)
         if seen is None or owner:
@@ -250,7 +251,7 @@ class Claims(Protocol):
         """Claim one frame of a session for a server, in one step that nobody comes between."""
 
     async def take_f_cnt_down(self, bid: Bid) -> int | None:
-        """One more downlink counter of a session; None when another server owns it."""
+        """One more downlink counter of a session; None where another owns it, or none is left."""
 
     async def release(self, bid: Bid, claim: Claim) -> None:
         """Give back a frame that was granted and could not be made durable."""

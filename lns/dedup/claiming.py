@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from lns.clock import Patience, StoreUnavailable, in_time, now_us
 from lns.dedup.claim import NOBODY_ASKED, STATE_US, Bid, Claim, Claims, Level2
-from lns.dedup.session import Lived, Session, Standing
+from lns.dedup.session import USED_UP, Lived, Session, Standing
 from lns.dedup.strategy import RESUBMISSIONS_MAX, Reason
 from lns.events import Claimed
 from lns.lorawan.frame import MAX_GAP, Data, mic_of
@@ -161,7 +161,7 @@ class Claiming:
     async def take_f_cnt_down(self, session: Session) -> int | None:
         """A downlink counter that no claim brought; None when another server owns the session.
 
-        StoreUnavailable when nobody can say.
+        None as well when all are used. StoreUnavailable when nobody can say.
         """
         bid = self.bid(session, session.f_cnt_up or 0, takes_f_cnt_down=True)
         f_cnt_down = await self._store.wait_for(self._claims.take_f_cnt_down(bid))
@@ -190,7 +190,7 @@ class Claiming:
         frames = f_cnt - (-1 if heard is None else heard) - 1
         others = self._not_owned.get((session.dev_eui, session.dev_addr))
         frames = max(0, frames) + (others.frames if others else 0)
-        return min(frames * ANSWERS_MAX, MAX_GAP // 4)
+        return min(frames * ANSWERS_MAX, MAX_GAP // 4, USED_UP - session.f_cnt_down)
 
     def _compare_with_before(self, bid: Bid, claim: Claim) -> Claim:
         """Find out whether what is granted now is the frame that was refused last."""

@@ -23,6 +23,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.frame import F_CNT_MAX, MAX_GAP
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
+USED_UP = F_CNT_MAX + 1  # the next downlink counter of a session that has none left
 LIVES_MAX = 8  # former lives of one session; of more, the oldest is forgotten
 
 
@@ -199,7 +200,7 @@ class Session(Struct, kw_only=True, gc=False):
     dev_addr: Annotated[DevAddr, Meta(pattern="^[0-9A-F]{8}$")]
     keys: SessionKeys
     f_cnt_up: FCnt | None = None
-    f_cnt_down: Annotated[int, Meta(ge=0, le=F_CNT_MAX + 1)] = 0
+    f_cnt_down: Annotated[int, Meta(ge=0, le=USED_UP)] = 0
     life: Count = 0
     resubmissions: dict[FCnt, Count] = msgspec.field(default_factory=dict)
     copies: dict[FCnt, Count] = msgspec.field(default_factory=dict)
@@ -371,12 +372,14 @@ class Session(Struct, kw_only=True, gc=False):
             del self.copies[old]
         self.copies[f_cnt] = number
 
-    def take_f_cnt_down(self) -> int:
-        """The counter of the next downlink; each is handed out once in a session.
+    def take_f_cnt_down(self) -> int | None:
+        """The counter of the next downlink, handed out once; None when all are used.
 
         It goes on when a relaxed device restarts: a device that begins again takes any counter,
         one that did not restart would refuse a repeated one.
         """
+        if self.f_cnt_down == USED_UP:
+            return None
         f_cnt_down = self.f_cnt_down
         self.f_cnt_down += 1
         return f_cnt_down

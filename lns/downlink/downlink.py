@@ -24,7 +24,7 @@ from lns.dedup.claiming import Claiming
 from lns.dedup.session import AS_REGION_SAYS, Listening, Session
 from lns.downlink.downlink_queue import QUEUE_FULL, ApplicationDownlink, DownlinkQueues, Waiting
 from lns.events import Downlink, Request
-from lns.lorawan.frame import F_CNT_MAX, MType, build_data
+from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.lorawan.mac_commands import MacCommand, encode
 from lns.lorawan.region import (
@@ -262,7 +262,7 @@ class DownlinkFrames:
                 f_cnt_down = await self._claiming.take_f_cnt_down(session)
             else:
                 f_cnt_down = session.take_f_cnt_down()
-        if f_cnt_down is None or f_cnt_down > F_CNT_MAX:
+        if f_cnt_down is None:
             return None
         await self._registry.keep(session.dev_eui)
         waiting = self._queues.waiting(session.dev_eui)
@@ -356,10 +356,11 @@ class Downlinks:
         """Answer a data uplink in the first window that can be met.
 
         A downlink counter is taken only for a frame that leaves: `TooLate` costs none, but where
-        a claim brought it already. `Suppressed`: another server owns the session by now.
+        a claim brought it already, or the store takes so long that no window is left.
+        `Suppressed`: another server owns the session by now.
         """
         dev_eui, delay_us = session.dev_eui, session.listening.rx_delay_s * 1_000_000
-        window = self._window(reception, delay_us)
+        began_us, window = now_us(), self._window(reception, delay_us)
         carried = self._carried(reception, session, window, content) if window else None
         if window is None or not (content.due or carried):
             self._class_c.stir(dev_eui)
@@ -373,6 +374,11 @@ class Downlinks:
             if built is None:
                 return sent
             pdu, f_cnt_down = built
+            window = self._left(reception, window, now_us() - began_us)
+            if window is None:
+                self._class_c.stir(dev_eui)
+                sent = Answer.TOO_LATE
+                return sent
             scheduled = Scheduled(
                 dev_eui,
                 frame_id,
@@ -437,6 +443,11 @@ class Downlinks:
             return None  # a station discards the xtime of an earlier radio session
         return first_window(now_us(), reception.heard_us, rx1_delay_us)
 
+    def _left(self, reception: Reception, window: Window, spent_us: int) -> Window | None:
+        """What is left of a window that was chosen before its counter was durable."""
+        is_current = self._stations.is_current(reception.station, reception.xtime)
+        return window.after(spent_us) if is_current else None
+
     def _offer(
         self, reception: Reception, window: Window, payload_bytes: int, listening: Listening
     ) -> Offer:
@@ -479,6 +490,8 @@ class Downlinks:
     ) -> Answer:
         offered = self._offer(reception, window, len(pdu) - _FRAME_OVERHEAD_BYTES, listening)
         rx1, rx2 = offered.rx1, offered.rx2
+        if offered.is_empty:
+            return Answer.TOO_LATE  # it would have fitted RX1
         if rx1 is None and window.answer is Answer.RX1:
             window = Window(Answer.RX2, window.margin_us + RX2_AFTER_RX1_US)
         downlink = Dnmsg(

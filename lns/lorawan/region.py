@@ -408,6 +408,8 @@ RX2_AFTER_RX1_US = 1_000_000
 # Time to package a downlink and bring it to the station, as in the starter kit of ADR 007. The
 # station itself wants it 20 ms before the window and moves from RX1 to RX2 on its own.
 PACKAGE_AND_SEND_US = 400_000
+# The same when the downlink is ready: the way to the station, and what that needs itself.
+SEND_US = 50_000
 
 
 class Answer(StrEnum):
@@ -429,6 +431,13 @@ class Window(Struct, frozen=True):
 
     answer: Answer
     margin_us: int
+
+    def after(self, spent_us: int) -> "Window | None":
+        """What a station can still meet of it when so much time has passed, or of RX2 behind it."""
+        left = Window(self.answer, self.margin_us - spent_us)
+        if left.margin_us < SEND_US and self.answer is Answer.RX1:
+            left = Window(Answer.RX2, left.margin_us + RX2_AFTER_RX1_US)
+        return left if left.margin_us >= SEND_US else None
 
 
 def first_window(

@@ -11,7 +11,7 @@ from cachetools import TTLCache
 
 from lns.dedup.claim import STATE_US, Bid, Claim, Level2, Seen, State, decide, released
 from lns.dedup.concentrator import RETENTION_US
-from lns.dedup.session import Session
+from lns.dedup.session import USED_UP, Session
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 
 
@@ -152,8 +152,8 @@ class MemoryClaims:
         f_cnt_down = None
         if decided.granted:
             self._remember(session, decided.state)
-            f_cnt_down = next_f_cnt_down if bid.takes_f_cnt_down else None
-            next_f_cnt_down += bid.takes_f_cnt_down
+            if bid.takes_f_cnt_down and next_f_cnt_down < USED_UP:
+                f_cnt_down, next_f_cnt_down = next_f_cnt_down, next_f_cnt_down + 1
             self._f_cnt_down[session] = next_f_cnt_down
             for elder in bid.elders:
                 self._over[bid.dev_eui, elder] = True
@@ -177,6 +177,8 @@ class MemoryClaims:
         if session in self._over or (state is not None and state.owner not in (None, bid.lns)):
             return None
         f_cnt_down = self._next_f_cnt_down(session, bid.f_cnt_down, bid.f_cnt_down_missed)
+        if f_cnt_down == USED_UP:
+            return None
         self._f_cnt_down[session] = f_cnt_down + 1
         return f_cnt_down
 

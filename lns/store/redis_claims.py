@@ -10,8 +10,8 @@ from lns.clock import StoreUnavailable
 from lns.complaints import printable
 from lns.dedup.claim import STATE_US, Bid, Claim, Level2
 from lns.dedup.concentrator import RETENTION_US
-from lns.dedup.session import LIVES_MAX, Counter, Lived
-from lns.lorawan.frame import F_CNT_MAX, MAX_GAP
+from lns.dedup.session import LIVES_MAX, USED_UP, Counter, Lived
+from lns.lorawan.frame import MAX_GAP
 from lns.lorawan.identifiers import Mic
 from lns.store.redis import claim_of, f_cnt_down_of, frame_of
 from lns.store.redis_wire import RedisServer, RedisWire, Script
@@ -100,7 +100,7 @@ if is_higher and is_old and given_back ~= '' then seen, is_old = nil, false end
 if seen_owner ~= '' and (is_first or elsewhere) then
     granted, frame = is_first and seen_owner == lns, seen
 elseif (ARGV[17] == '1' or tonumber(ARGV[7]) < lives) and f_cnt - math.max(far, 0) > MAX_GAP then
-    too_far, frame = true, life .. 'x'
+    too_far, frame = true, ARGV[12] ~= '' and ARGV[12] or life .. 'x'
 elseif is_higher and is_old then
     frame = seen
 elseif is_higher then
@@ -141,7 +141,7 @@ if granted then
     redis.call('HSET', KEYS[1], 'f_cnt_up', newest, 'owner', owner, 'life', life,
         'lives', lives, 'former', former, 'mic', newest_mic)
     redis.call('PEXPIRE', KEYS[1], ARGV[19])
-    if ARGV[15] == '1' then
+    if ARGV[15] == '1' and f_cnt_down ~= USED_UP then
         taken = f_cnt_down
         f_cnt_down = f_cnt_down + 1
     end
@@ -154,18 +154,23 @@ end
 return {granted and 1 or 0, is_new and 1 or 0, too_far and 1 or 0, owner, owner_before,
     newest, life, lives, former, newest_mic, before[1], before[2], before[3], before[4], before[5],
     frame, taken, f_cnt_down}
-""".replace("LIVES_MAX", str(LIVES_MAX)).replace("MAX_GAP", str(MAX_GAP))
+""".replace("LIVES_MAX", str(LIVES_MAX))
+    .replace("MAX_GAP", str(MAX_GAP))
+    .replace("USED_UP", str(USED_UP))
 )
 
 # KEYS: claim, downlink counters. ARGV: server, next downlink counter, DevAddr, counters missed.
-_TAKE = Script("""
+_TAKE = Script(
+    """
 local known = redis.call('HMGET', KEYS[1], 'owner', 'over')
 if known[2] or (known[1] and known[1] ~= '' and known[1] ~= ARGV[1]) then return -1 end
 local f_cnt_down = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or ARGV[2] + ARGV[4])
 f_cnt_down = math.max(f_cnt_down, tonumber(ARGV[2]))
+if f_cnt_down >= USED_UP then return -1 end
 redis.call('HSET', KEYS[2], ARGV[3], f_cnt_down + 1)
 return f_cnt_down
-""")
+""".replace("USED_UP", str(USED_UP))
+)
 
 # KEYS: claim, frame. ARGV: server, the counter and life that were granted, expiry of the claim
 # (ms), the counter before (5), whose that was, counter and MIC of the frame, its life if that is
@@ -224,7 +229,7 @@ class RedisClaims:
             return Claim(level2=Level2.NOT_OWNER, outdated=True)
         granted, is_new, too_far, *owners, frame, taken, next_f_cnt_down = said
         owner, owner_before, *counters = owners
-        if not -1 <= taken <= F_CNT_MAX:
+        if next_f_cnt_down > USED_UP:
             raise StoreUnavailable(f"the downlink counter of {bid.dev_addr} is out of range")
         return Claim(
             level2=Level2.OWNER if granted else Level2.NOT_OWNER,

@@ -164,7 +164,7 @@ MUTANTS = (
     Mutant(
         "downlink counter of a store not checked",
         "lns/dedup/session.py",
-        "    f_cnt_down: Annotated[int, Meta(ge=0, le=F_CNT_MAX + 1)] = 0",
+        "    f_cnt_down: Annotated[int, Meta(ge=0, le=USED_UP)] = 0",
         "    f_cnt_down: int = 0",
         "tests/lns/store/test_sqlite.py",
     ),

@@ -286,7 +286,7 @@ MUTANTS = (
     Mutant(
         "used downlink counters handed out",
         "lns/dedup/claiming.py",
-        "return min(frames * ANSWERS_MAX, MAX_GAP // 4)",
+        "return min(frames * ANSWERS_MAX, MAX_GAP // 4, USED_UP - session.f_cnt_down)",
         "return 0",
         SERVERS,
     ),

@@ -12,6 +12,8 @@ from shutil import rmtree
 from sqlite3 import Connection
 from weakref import finalize
 
+import msgspec
+
 from bench.host.lns_files import toml_text
 from bench.inspection.store import Kept
 from bench.rig.case_setup import CaseSetup
@@ -197,6 +199,10 @@ class SharedStore:
             for session in store.kept(dev_eui):
                 if dev_eui not in at_once(store.devices_with(session.dev_addr)):
                     self.found(f"{dev_eui}: expected found by {session.dev_addr}, observed not")
+        try:
+            msgspec.json.decode(msgspec.json.encode(sessions), type=tuple[Session, ...])
+        except ValueError as error:
+            self.found(f"{dev_eui}: expected sessions that can be read again, observed {error}")
         return Kept(dev_eui, tuple(map(kept_for_inspector, sessions)), store.dev_nonces(dev_eui))
 
     def begin_claims(self) -> None:

@@ -24,6 +24,11 @@ def test_whatever_zeros_it_leaves_out_the_server_reads_them_again() -> None:
     assert {eui(id6(station)) for station in sorted(spelt)} == spelt
 
 
+@pytest.mark.parametrize("spelled", ["70b3:::a02", ":70b3:0:a02", "70b3::0:0:a02", "70b3:0:a02"])
+def test_each_of_four_groups_has_a_digit(spelled: str) -> None:
+    assert wire.eui_of(spelled) is None
+
+
 HEARD = wire.Upinfo(rctx=0, xtime=7, rssi_dbm=-80, snr_db=7.5, gpstime=0, rxtime=0.0)
 UPINFO = (
     '"RefTime":0.5,"DR":5,"Freq":868100000,"upinfo":{"rctx":0,"xtime":7,"gpstime":0,"fts":-1,'

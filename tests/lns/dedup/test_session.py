@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from lns.dedup.session import Counter, Lived, Session, Standing, is_later, joined
+from lns.lorawan.frame import F_CNT_MAX
 from lns.lorawan.identifiers import Mic
 from tests.lns.served_network import ALPHA, DEV_ADDR, GAMMA, KEYS
 
@@ -118,6 +119,12 @@ def test_each_downlink_counter_is_handed_out_once_also_over_a_restart(session: S
     session.advance(0, MIC)
     taken += [session.take_f_cnt_down(), session.take_f_cnt_down()]
     assert taken == [0, 1, 2]
+
+
+def test_none_is_left_behind_the_last_downlink_counter(session: Session) -> None:
+    session.f_cnt_down = F_CNT_MAX
+    assert [session.take_f_cnt_down() for _ in range(3)] == [F_CNT_MAX, None, None]
+    assert msgspec.json.decode(msgspec.json.encode(session), type=Session) == session
 
 
 def test_a_snapshot_does_not_change_with_its_session(session: Session) -> None:

@@ -44,6 +44,23 @@ def test_the_lead_can_be_another() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("spent_us", "in_rx1", "in_rx2"),
+    [
+        (0, Window(Answer.RX1, 400_000), Window(Answer.RX2, 400_000)),
+        (350_000, Window(Answer.RX1, 50_000), Window(Answer.RX2, 50_000)),
+        (350_001, Window(Answer.RX2, 1_049_999), None),
+        (1_350_000, Window(Answer.RX2, 50_000), None),
+        (1_350_001, None, None),
+    ],
+)
+def test_what_is_left_of_a_window_can_be_met_50_ms_before(
+    spent_us: int, in_rx1: Window | None, in_rx2: Window | None
+) -> None:
+    assert Window(Answer.RX1, 400_000).after(spent_us) == in_rx1
+    assert Window(Answer.RX2, 400_000).after(spent_us) == in_rx2
+
+
 def test_a_frame_from_the_future_has_all_the_time() -> None:
     assert first_window(HEARD_US - 5, HEARD_US, 1_000_000) == Window(Answer.RX1, 1_000_005)
 

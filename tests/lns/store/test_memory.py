@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from lns.dedup.claim import Bid, Level2
 from lns.dedup.session import Session
+from lns.lorawan.frame import F_CNT_MAX
 from lns.lorawan.identifiers import Eui, Mic
 from lns.store.memory import MemoryClaims, MemoryStore
 from tests.lns.served_network import DEV_ADDR, KEYS
@@ -59,6 +60,8 @@ def test_a_counter_without_a_claim_comes_behind_those_that_were_missed() -> None
     claims = MemoryClaims(lambda: 0)
     asked = replace(bid("lns-a", 10), f_cnt_down=5, f_cnt_down_missed=4)
     assert [asyncio.run(claims.take_f_cnt_down(asked)) for _ in range(2)] == [9, 10]
+    last = replace(asked, f_cnt_down=F_CNT_MAX)
+    assert [asyncio.run(claims.take_f_cnt_down(last)) for _ in range(2)] == [F_CNT_MAX, None]
 
 
 def test_of_a_device_that_is_forgotten_nobody_owns_a_session() -> None:

@@ -374,12 +374,13 @@ async def test_a_downlink_counter_out_of_range_is_told_and_never_used(tmp_path: 
         counters = f"lns:{{{ALPHA}}}:f_cnt_down"
         await told(server.port, "HSET", counters, SESSION.dev_addr, 1 << 40)
         async with RedisClaims(redis_server(f"redis://127.0.0.1:{server.port}")) as claims:
-            bid = Bid(
-                lns="lns-a", dev_eui=ALPHA, dev_addr=SESSION.dev_addr, f_cnt=9,
-                takes_f_cnt_down=True,
-            )  # fmt: skip
-            with pytest.raises(StoreUnavailable, match=r"downlink counter of .* out of range"):
-                await claims.claim(bid)
+            for takes in (False, True):
+                bid = Bid(
+                    lns="lns-a", dev_eui=ALPHA, dev_addr=SESSION.dev_addr, f_cnt=9,
+                    takes_f_cnt_down=takes,
+                )  # fmt: skip
+                with pytest.raises(StoreUnavailable, match=r"downlink counter of .* out of range"):
+                    await claims.claim(bid)
 
 
 @pytest.mark.fault("store", "reordered")
