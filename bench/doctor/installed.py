@@ -238,7 +238,8 @@ def module_folder(name: str) -> Path | None:
 
 
 def look_at_rig(name: str) -> Looked:
-    if importlib.util.find_spec(f"bench.rig.{name}_rig") is not None:
+    places = f"bench.rig.{name}_rig", f"bench.run.{name}"
+    if any(importlib.util.find_spec(place) is not None for place in places):
         return ok("part of this version")
     return missing("not part of this version", "lorabench run --rig simulated")
 
