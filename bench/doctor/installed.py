@@ -238,8 +238,10 @@ def module_folder(name: str) -> Path | None:
 
 
 def look_at_rig(name: str) -> Looked:
-    places = f"bench.rig.{name}_rig", f"bench.run.{name}"
-    if any(importlib.util.find_spec(place) is not None for place in places):
+    from bench.run.pytest_session import RIGS
+
+    module, _, _ = RIGS.get(name, "").partition(":")
+    if module and importlib.util.find_spec(module) is not None:
         return ok("part of this version")
     return missing("not part of this version", "lorabench run --rig simulated")
 

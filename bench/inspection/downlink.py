@@ -76,9 +76,10 @@ class Answered:
         """Whether the frame was answered before."""
         return self.session is not None and self.uplink.frame_id in self.session.answered
 
-    def is_open(self, is_due: bool) -> bool:
-        """Whether nobody can say if a request that is due, or is not, belongs into the answer."""
-        return self.device.is_held or (self.is_again and (is_due or self.may_be_new))
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody can say which requests belong into the answer."""
+        return self.device.is_held or (self.is_again and self.may_be_new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,9 +345,9 @@ def _repetitions(said: Sequence[Command], answered: Answered, check: Scrutiny) -
     assert session is not None and isinstance(frame, DataFrame)
     size = sum(len(command.octets) for command in said if command.cid in _ANSWERED)
     is_due = frame.adr and session.nb_trans != answered.device.nb_trans
-    is_due = is_due and (not answered.is_again or answered.may_be_new) and size + 5 <= _F_OPTS_MAX
+    is_due = is_due and not answered.is_again and size + 5 <= _F_OPTS_MAX
     asked = [link_adr(command).nb_trans for command in said if command.cid is Cid.LINK_ADR]
-    if session.nb_trans is not None and not answered.is_open(is_due):
+    if session.nb_trans is not None and not answered.is_open:
         yield from check.same("LinkADRReq", int(is_due), len(asked))
     session.nb_trans_asked = asked[-1] if asked else session.nb_trans_asked
 
@@ -359,9 +360,9 @@ def _dwell(
     assert session is not None
     size = sum(len(command.octets) for command in said if command.cid is not Cid.TX_PARAM_SETUP)
     is_due = plan.tx_params is not None and not session.has_set_dwell
-    is_due = is_due and (not answered.is_again or answered.may_be_new) and size + 2 <= _F_OPTS_MAX
+    is_due = is_due and not answered.is_again and size + 2 <= _F_OPTS_MAX
     times = sum(command.cid is Cid.TX_PARAM_SETUP for command in said)
-    if session.has_set_dwell is not None and not answered.is_open(is_due):
+    if session.has_set_dwell is not None and not answered.is_open:
         yield from check.same("TxParamSetupReq", int(is_due), times)
 
 

@@ -214,9 +214,8 @@ class Consumption:
 
         TimeoutError when a server does not publish what it has forwarded.
         """
-        setup, events = self.setup, self.setup.case.events
-        broken = {event.get("seam") for event in events if event["kind"] == "fault.begin"}
-        if not broken & {"broker", "upstream"}:
+        setup, events, broken = self.setup, self.setup.case.events, self._broken
+        if not broken:
             return
         of_broker = [event for event in events if event.get("seam") == "broker"]
         stops = [event["kind"] for event in of_broker if event["fault"] == "stop"]
@@ -228,10 +227,14 @@ class Consumption:
 
     async def settle(self) -> None:
         """Wait for what servers still send, because they find a broker again in their own time."""
-        broken = {e.get("seam") for e in self.setup.case.events if e["kind"] == "fault.begin"}
-        if Item.VIRTUAL_TIME in self.setup.capabilities and broken & {"broker", "upstream"}:
+        if Item.VIRTUAL_TIME in self.setup.capabilities and self._broken:
             with suppress(TimeoutError):
                 await self._all_published()
+
+    @property
+    def _broken(self) -> set[str]:
+        begun = {e.get("seam", "") for e in self.setup.case.events if e["kind"] == "fault.begin"}
+        return begun & {"broker", "upstream"}
 
     async def _all_published(self) -> None:
         def is_there() -> bool:

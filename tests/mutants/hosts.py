@@ -321,10 +321,10 @@ MUTANTS = (
         "tests/bench/virtual/test_mqtt_broker.py",
     ),
     Mutant(
-        "a rig is looked for where runs are kept",
+        "a rig that nobody knows is there",
         "bench/doctor/installed.py",
-        'f"bench.rig.{name}_rig"',
-        'f"bench.run.{name}"',
+        'RIGS.get(name, "")',
+        'RIGS.get(name, "bench.run:")',
         "tests/bench/doctor/test_installed.py",
     ),
     Mutant(
