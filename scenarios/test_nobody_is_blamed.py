@@ -210,3 +210,29 @@ async def test_a_frame_is_told_again_while_a_server_asks_whose_it_is(rig):
     rig.slow_store(milliseconds(50))
     rig.west.repeat_uplinks(milliseconds(30), 2)
     await rig.alpha.send(confirmed=True)
+
+
+async def test_a_frame_comes_as_a_copy_whose_clock_shows_a_later_moment(rig):
+    """The answer to the copy has windows of its own, after those of the first one."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, OWNED, owned="west")
+    rig.west.break_clock()
+    rig.west.clone_uplinks_to("east", milliseconds(20))
+    rig.only("west", "east")
+    rig.west.delay_uplinks(milliseconds(10), 1)
+    await rig.alpha.send(confirmed=True)
+
+
+async def test_what_a_device_grants_counts_after_a_frame_that_was_too_far_ahead(rig):
+    """Nobody has taken that one: the next one is as new as before."""
+    device = rig.provision("often", nb_trans=3)
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, FIRST, first="west")
+    await device.set_adr(True)
+    await device.send(b"!")
+    far = await rig.craft(device, f_cnt=20_000)
+    await rig.say(rig.told(far, by="west"), by="west")
+    await device.send(b"!", confirmed=True)

@@ -422,6 +422,22 @@ class Gateways:
             return None
         return abs(counted_us - passed_us) <= self.time.apart_us(passed_us)
 
+    def ended_us(self, uplink: Uplink) -> int:
+        """When an uplink ended, or the latest that it can have, where no radio has sent it now.
+
+        What is injected ended when the clock of its station shows, as long as that is known.
+        """
+        told_us = uplink.t_us - uplink.held_us
+        sent = self.transmission_of(uplink)
+        if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
+            return told_us
+        ended_us = int(sent["t_us"] + sent["airtime_us"])
+        passed_us, counted_us = self.time.passed(uplink, ended_us)
+        if uplink.injected and counted_us is not None:
+            return ended_us + counted_us - passed_us
+        is_prompt = 0 <= told_us - ended_us < TOLD_LATE_US
+        return ended_us if is_prompt or self.is_of(uplink, sent) else told_us
+
     def _may_be(self, uplink: Uplink, sent: Event) -> bool:
         if (is_of := self.is_of(uplink, sent)) is not None:
             return is_of

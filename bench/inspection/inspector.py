@@ -16,7 +16,6 @@ from bench.inspection import downlink, message
 from bench.inspection.accounts import Accounts, Told
 from bench.inspection.downlink import Answered, Network
 from bench.inspection.gateway import (
-    TOLD_LATE_US,
     UNKNOWN_AIR,
     AirFacts,
     Gateways,
@@ -357,7 +356,7 @@ class Inspector:
             return int(event["t_us"])
         asked = [one for one in self._answers(event, told) if not one.injected]
         sent = self._gateways.transmission_of(asked[-1]) if asked else None
-        ended_us = self._ended_us(asked[-1]) if asked else 0
+        ended_us = self._gateways.ended_us(asked[-1]) if asked else 0
         is_known = sent is not None and ended_us == sent["t_us"] + sent.get("airtime_us", 0)
         return ended_us if is_known else None
 
@@ -377,7 +376,7 @@ class Inspector:
         sent = self._gateways.transmission_of(same[-1]) if same else None
         if sent is None or sent.get("origin") != "device":
             return Told(told, frames, None)
-        opens_us = self._ended_us(same[-1]) + max(1, told.get("RxDelay", 1)) * 1_000_000
+        opens_us = self._gateways.ended_us(same[-1]) + max(1, told.get("RxDelay", 1)) * 1_000_000
         if "RX1DR" not in told:
             opens_us += downlink.RX2_AFTER_RX1_US
         return Told(told, frames, opens_us)
@@ -438,7 +437,7 @@ class Inspector:
         self, event: Event, told: dict[str, Any], uplink: Uplink, check: Scrutiny
     ) -> Iterator[Found]:
         """Whether it came too late for a station to meet the first window that it names."""
-        opens_us = self._ended_us(uplink) + max(1, told.get("RxDelay", 1)) * 1_000_000
+        opens_us = self._gateways.ended_us(uplink) + max(1, told.get("RxDelay", 1)) * 1_000_000
         window = "RX1" if "RX1DR" in told else "RX2"
         if window == "RX2":
             opens_us += downlink.RX2_AFTER_RX1_US
@@ -446,16 +445,6 @@ class Inspector:
         if late_us > 0:
             due = f"{AIM_GAP_US // 1000} ms before {window} opens"
             yield check.wrong("time", due, f"{late_us // 1000} ms after that")
-
-    def _ended_us(self, uplink: Uplink) -> int:
-        """When an uplink ended, or the latest that it can have, where no radio has sent it now."""
-        told_us = uplink.t_us - uplink.held_us
-        sent = self._gateways.transmission_of(uplink)
-        if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
-            return told_us
-        ended_us = int(sent["t_us"] + sent["airtime_us"])
-        is_prompt = 0 <= told_us - ended_us < TOLD_LATE_US
-        return ended_us if is_prompt or self._gateways.is_of(uplink, sent) else told_us
 
     def _open_session(
         self, answered: Answered, request: JoinRequest, told: dict[str, Any], *, is_sure: bool

@@ -40,6 +40,8 @@ class Session:
     """How often it is known to send each frame; None: it may have begun again since."""
     nb_trans_asked: int = 0
     newest: int = -1
+    before: int = -1
+    """The counter that was heard last, and another one before it that was not refused."""
     f_cnt_up: int | None = None
     """The newest counter that its servers began with."""
     answered: set[str] = field(default_factory=set)
@@ -61,12 +63,15 @@ class Session:
                 self.nb_trans = self.nb_trans_asked
             self.nb_trans_asked = 0
         self.has_set_dwell = Cid.TX_PARAM_SETUP in commands_in(octets) or self.has_set_dwell
-        self.newest = f_cnt
+        if f_cnt != self.newest:
+            self.before, self.newest = self.newest, f_cnt
 
     def decide(self, outcome: Mapping[str, Any]) -> None:
         """Nobody counts what is granted in a frame that was refused; a late answer is the first."""
         if outcome.get("reason") == "UpstreamUnavailable":
             self.nb_trans, self.has_set_dwell = None, self.has_set_dwell and None
+        if outcome.get("reason") == "InvalidFrameCounter" and outcome["f_cnt"] == self.newest:
+            self.newest = self.before
         if outcome.get("answer") == "TooLate":
             self.answered.add(outcome["frame_id"])
 
