@@ -236,3 +236,20 @@ async def test_what_a_device_grants_counts_after_a_frame_that_was_too_far_ahead(
     far = await rig.craft(device, f_cnt=20_000)
     await rig.say(rig.told(far, by="west"), by="west")
     await device.send(b"!", confirmed=True)
+
+
+@pytest.mark.fault("broker", "says nothing")
+async def test_a_broker_that_says_nothing_refuses_nobody(rig):
+    """Whoever was to be refused hears nothing of it, and waits."""
+    rig.keep_on_disk()
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, FIRST, first="west")
+    await rig.refuse_logins(1)
+    rig.cut_upstream()
+    await rig.wait(seconds(1))
+    await rig.restore_upstream()
+    await rig.lose_pubacks()
+    await rig.wait(seconds(5))
+    await rig.find_broker()
+    await rig.alpha.send()

@@ -229,7 +229,7 @@ class Client:
             user,
             password,
         )
-        if self._broker.login_refusals:
+        if self._broker.login_refusals and not self._broker.is_mute:
             self._broker.login_refusals -= 1
             self._broker.open_us = now_us()
             self.refused_us = now_us()
@@ -300,7 +300,7 @@ class Client:
             else:
                 granted.append(0 if topic_filter in self.filters else 0x11)
                 self.filters.pop(topic_filter, None)
-        if asked and self._broker.subscription_refusals:
+        if asked and self._broker.subscription_refusals and not self._broker.is_mute:
             self._broker.subscription_refusals -= 1
             self.refused_us = now_us()
             asked, granted = [], bytearray(_NOT_GRANTED[self._broker.subscription_refusals % 3])
