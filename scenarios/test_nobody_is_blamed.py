@@ -253,3 +253,94 @@ async def test_a_broker_that_says_nothing_refuses_nobody(rig):
     await rig.wait(seconds(5))
     await rig.find_broker()
     await rig.alpha.send()
+
+
+@pytest.mark.fault("broker", "says nothing when it is back")
+async def test_a_broker_that_was_away_says_nothing_when_it_is_back(rig):
+    """How often a server has tried meanwhile nobody has seen: it waits for longer and longer."""
+    rig.keep_on_disk()
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, FIRST, first="west")
+    await rig.stop_broker()
+    await rig.wait(seconds(2))
+    await rig.start_broker()
+    await rig.lose_pubacks()
+    await rig.wait(seconds(5))
+    await rig.find_broker()
+    await rig.alpha.send()
+
+
+async def test_a_second_answer_passes_the_first_one(rig):
+    """That one is held up, and has what goes with a first answer."""
+    device = rig.provision("often", nb_trans=3)
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.west.delay_downlinks(seconds(3), 1)
+    rig.west.repeat_uplinks(seconds(1))
+    await device.send(b"!", confirmed=True)
+    await rig.wait(seconds(5))
+
+
+@pytest.mark.fault("broker", "is slow")
+async def test_a_server_waits_for_its_broker_and_another_one_answers_meanwhile(rig):
+    """It was given its counter first, and hands it over last, in time."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("quick")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.delay_upstream(milliseconds(1_500), lns="lns-a")
+    frame = await rig.craft(device, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    rig.only("east")
+    await device.send(b"!", confirmed=True)
+    await rig.wait(seconds(5))
+
+
+@pytest.mark.requires("redis")
+async def test_what_a_device_has_granted_a_store_forgets_with_its_claims(rig):
+    """The next server asks the device once more: it knows nobody who could tell."""
+    rig.in_region("AS923-1")
+    rig.put_on("lns-b", "east")
+    rig.keep_in_redis()
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    await rig.alpha.send()
+    rig.only("east")
+    await rig.disturb_redis("let expire")
+    await rig.alpha.send(confirmed=True)
+
+
+async def test_what_a_device_grants_in_a_frame_of_before_counts_for_nobody(rig):
+    """Somebody has used a later counter meanwhile: the frame is refused."""
+    rig.in_region("AS923-1")
+    device = rig.provision("granting", f_cnt_up=9)
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    await device.send(b"!", confirmed=True)
+    later = await rig.craft(device, f_cnt=20)
+    await rig.say(rig.told(later, by="west"), by="west")
+    await device.send(b"!")
+    await rig.wait(seconds(5))
+
+
+@pytest.mark.fault("broker", "is away")
+async def test_a_message_is_held_up_that_is_older_than_one_that_waits(rig):
+    """It comes behind that one, and the server says how far it is without it."""
+    rig.keep_on_disk()
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.cut_upstream()
+    rig.delay_upstream(milliseconds(1_500))
+    for device in (rig.alpha, rig.charlie):
+        frame = await rig.craft(device)
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(200))
+    await rig.wait(seconds(5))
+    await rig.restore_upstream()
+    await rig.wait(seconds(5))

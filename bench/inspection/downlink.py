@@ -79,7 +79,9 @@ class Answered:
     @property
     def is_open(self) -> bool:
         """Whether nobody can say which requests belong into the answer."""
-        return self.device.is_held or (self.is_again and self.may_be_new)
+        passes = self.session is not None and self.session.passes_over
+        is_behind = self.device.is_held or (self.device.is_overtaken and passes)
+        return is_behind or (self.is_again and self.may_be_new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,7 @@ def _frame(
     f_cnt = counter_of(frame, key, session.f_cnt_down)
     if f_cnt is None:
         before = [one for one in session.passed_over if frame.is_signed_by(key, one)]
-        if device.is_held and before:
+        if before and (device.is_held or device.is_overtaken):
             session.passed_over.discard(before[0])
             yield from _content(frame, before[0], session, device, check)
         else:

@@ -432,9 +432,8 @@ class Gateways:
         if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
             return told_us
         ended_us = int(sent["t_us"] + sent["airtime_us"])
-        passed_us, counted_us = self.time.passed(uplink, ended_us)
-        if uplink.injected and counted_us is not None:
-            return ended_us + counted_us - passed_us
+        if uplink.injected and (shown_us := self.time.shown_us(uplink, ended_us)) is not None:
+            return shown_us
         is_prompt = 0 <= told_us - ended_us < TOLD_LATE_US
         return ended_us if is_prompt or self.is_of(uplink, sent) else told_us
 

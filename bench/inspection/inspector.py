@@ -8,6 +8,7 @@ itself is the gateway's. Only what a device did with a right one can be its own.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from math import inf
 from typing import Any
 
@@ -58,6 +59,7 @@ REQUEST = "application.request"
 """The kind of event that tells what the application wants of a device."""
 _QUIET = frozenset({"timesync", "getxtime"})
 _CONFIGURED_US = 5_000_000
+_OVERTAKING = frozenset({("upstream", "delay"), ("tap", "delay_downlink")})
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 
@@ -160,6 +162,12 @@ class Inspector:
                     self._time = replace(self._time, is_simulated=self._numbers.begins_at_one)
                 case "fault.begin" if event["fault"] == "wipe":
                     self._numbers.forget(event["detail"].get("lns", ""))
+                case "fault.begin" if (event.get("seam"), event["fault"]) in _OVERTAKING:
+                    for device in self._devices.values():
+                        device.is_overtaken = True
+                case "fault.begin" if event["fault"] == "let expire":
+                    for session in chain.from_iterable(d.sessions for d in self._devices.values()):
+                        session.doubt()
                 case "fault.begin" if event.get("seam") == "clock":
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)

@@ -49,6 +49,11 @@ class Session:
     passed_over: set[int] = field(default_factory=set)
     """Downlink counters that no frame had when a later one came: a scenario may hold it up."""
 
+    @property
+    def passes_over(self) -> bool:
+        """Whether the last downlink came before the one that was to come before it."""
+        return self.f_cnt_down is not None and self.f_cnt_down - 1 in self.passed_over
+
     def hear(self, frame: DataFrame, f_cnt: int) -> None:
         """The device has sent a frame in it."""
         self.is_used = True
@@ -62,14 +67,19 @@ class Session:
             if granted[-1] == GRANTED and self.nb_trans is not None:
                 self.nb_trans = self.nb_trans_asked
             self.nb_trans_asked = 0
-        self.has_set_dwell = Cid.TX_PARAM_SETUP in commands_in(octets) or self.has_set_dwell
+        if f_cnt > self.newest and Cid.TX_PARAM_SETUP in commands_in(octets):
+            self.has_set_dwell = True
         if f_cnt != self.newest:
             self.before, self.newest = self.newest, f_cnt
+
+    def doubt(self) -> None:
+        """Nobody knows any more whether servers know what the device has granted."""
+        self.nb_trans, self.has_set_dwell = None, self.has_set_dwell and None
 
     def decide(self, outcome: Mapping[str, Any]) -> None:
         """Nobody counts what is granted in a frame that was refused; a late answer is the first."""
         if outcome.get("reason") == "UpstreamUnavailable":
-            self.nb_trans, self.has_set_dwell = None, self.has_set_dwell and None
+            self.doubt()
         if outcome.get("reason") == "InvalidFrameCounter" and outcome["f_cnt"] == self.newest:
             self.newest = self.before
         if outcome.get("answer") == "TooLate":
@@ -122,6 +132,8 @@ class KnownDevice:
     """Whether a server has used each downlink counter for a frame that left."""
     is_held: bool = False
     """Whether a scenario has held up the downlink that passes."""
+    is_overtaken: bool = False
+    """Whether a later downlink may pass one that is on its way, or is still to be handed over."""
     told: list[Wanted] = field(default_factory=list)
     """What of `wanted` a station was handed for it, however often."""
     handed: list[Wanted] = field(default_factory=list)

@@ -170,6 +170,7 @@ _REPORTED_US = 10_000
 """A station looks 5 ms after a downlink has begun, and its word has a way to go."""
 _JUST_HEARD_US = 5_000_000
 """A station that told a frame so lately may be the one that a server has heard a device through."""
+DUPLICATE_ELSEWHERE = "DuplicateAtOtherServer"
 _UNHEARD = frozenset({"suppress"})
 """What keeps a downlink off the air, and holds nothing else up."""
 _LINE = re.compile(r"RX_C:UNICAST:(\d+:[0-9a-f]+)$")
@@ -231,7 +232,9 @@ class ClassC:
 
     def outcome(self, event: Event) -> None:
         """What became of a reception."""
-        is_new = event.get("status") == "NonDuplicate" and "reason" not in event
+        # Whoever loses a frame to another server has heard the device as well.
+        is_taken = event.get("reason", DUPLICATE_ELSEWHERE) == DUPLICATE_ELSEWHERE
+        is_new = event.get("status") == "NonDuplicate" and is_taken
         # A join has none: until a frame comes, nobody knows that the device has heard the accept.
         if is_new and "dev_eui" in event and "dev_addr" in event:
             self.accepted_by[event.get("lns", ""), event["dev_eui"]] = event["station"]

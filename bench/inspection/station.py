@@ -46,6 +46,8 @@ class StationTime:
     """Whose radio shows no clock any more."""
     _ended: dict[tuple[str, int], tuple[int, int, int]] = field(default_factory=dict)
     """The first frame of each session of a radio: session byte, counter, and when it ended."""
+    _latest: dict[tuple[str, int], tuple[int, int, int]] = field(default_factory=dict)
+    """The same of the last one."""
     _shown: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _configured_us: dict[str, int] = field(default_factory=dict)
     _configured: Counter[str] = field(default_factory=Counter)
@@ -60,6 +62,7 @@ class StationTime:
     def connected(self, station: str) -> None:
         """It may have begun again, with a clock that starts anew under the same session byte."""
         self._ended.pop((station, self._configured[station]), None)
+        self._latest.pop((station, self._configured[station]), None)
         self._shown.pop(station, None)
         self._hosts_us.pop(station, None)
 
@@ -76,6 +79,18 @@ class StationTime:
         told behind a later one.
         """
         return self._since_first(uplink.station, uplink.xtime, ended_us)
+
+    def shown_us(self, uplink: Uplink, ended_us: int) -> int | None:
+        """When a copy of a frame that ended then did so by the clock of its station; None: unknown.
+
+        As far as clocks may be apart since the last frame of that station, both ended at once.
+        """
+        latest = self._latest.get(self._session(uplink.station, ended_us))
+        passed_us, counted_us = _passed(uplink.xtime, ended_us, latest)
+        if counted_us is None:
+            return None
+        apart_us = counted_us - passed_us
+        return ended_us + apart_us if abs(apart_us) > self.apart_us(passed_us) else ended_us
 
     def _since_first(self, station: str, xtime: int, at_us: int) -> tuple[int, int | None]:
         return _passed(xtime, at_us, self._ended.get(self._session(station, at_us)))
@@ -105,6 +120,7 @@ class StationTime:
         passed_us, counted_us = self.passed(uplink, ended_us)
         clock, counter_us = divmod(uplink.xtime, _END)
         session = self._session(uplink.station, ended_us)
+        self._latest[session] = clock, counter_us, ended_us
         first = self._ended.setdefault(session, (clock, counter_us, ended_us))
         if counted_us is not None and abs(counted_us - passed_us) > self.apart_us(passed_us):
             yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")

@@ -559,14 +559,16 @@ def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Iterator[str]:
 
 
 def _no_downlink_counter_twice(evidence: Evidence) -> Iterator[str]:
-    used: defaultdict[tuple[str, str | None], int] = defaultdict(lambda: -1)
+    """A server that waits may answer after another one: of several each keeps its own order."""
+    used: defaultdict[tuple[str, str | None], dict[str, list[int]]] = defaultdict(dict)
     for event in evidence.downlinks:
         if "f_cnt_down" not in event:
             continue
-        session = (event["dev_eui"], event.get("dev_addr"))
-        if event["f_cnt_down"] <= used[session]:
-            yield f"{session[0]}: FCntDown {event['f_cnt_down']} after {used[session]}"
-        used[session] = max(used[session], event["f_cnt_down"])
+        session, f_cnt = (event["dev_eui"], event.get("dev_addr")), event["f_cnt_down"]
+        own = used[session].setdefault(event["lns"], [])
+        if (own and f_cnt <= max(own)) or any(f_cnt in one for one in used[session].values()):
+            yield f"{session[0]}: FCntDown {f_cnt} after {max([f_cnt, *own])}"
+        own.append(f_cnt)
 
 
 _LAWS: Mapping[str, Callable[[Evidence], Iterator[str]]] = {
