@@ -80,7 +80,8 @@ class Session:
         """Nobody counts what is granted in a frame that was refused; a late answer is the first."""
         if outcome.get("reason") == "UpstreamUnavailable":
             self.doubt()
-        if outcome.get("reason") == "InvalidFrameCounter" and outcome["f_cnt"] == self.newest:
+        is_refused = outcome.get("reason") == "InvalidFrameCounter"
+        if is_refused and outcome["status"] == "NonDuplicate" and outcome["f_cnt"] == self.newest:
             self.newest = self.before
         if outcome.get("answer") == "TooLate":
             self.answered.add(outcome["frame_id"])
