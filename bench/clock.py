@@ -173,7 +173,8 @@ class VirtualTimeLoop(BaseEventLoop):
         self.network = Network(self)
         self.never_awaited: list[tuple[str, str]] = []
         self.thread_us = 0
-        """How long what is done in a thread takes."""
+        self.slow_until_us = -1
+        """How long what is done in a thread takes, and when the last of that is done."""
         self.in_thread: Callable[[], AbstractContextManager[object]] = nullcontext
         """What it is done in, for who wants it to fail."""
 
@@ -341,6 +342,7 @@ class VirtualTimeLoop(BaseEventLoop):
                 done.set_result(result)
 
         if self.thread_us:
+            self.slow_until_us = max(self.slow_until_us, now_us() + self.thread_us)
             self.call_later(self.thread_us / MICROSECONDS, work)
         else:
             self.call_soon(work)
@@ -510,9 +512,11 @@ async def pause(us: int) -> None:
         await asyncio.sleep(us / MICROSECONDS)
 
 
-def is_disk_slow() -> bool:
-    """Whether what others would give to a thread takes time, on the loop that runs."""
-    return bool((loop := _virtual()) and loop.thread_us)
+def is_disk_slow(since_us: int | None = None) -> bool:
+    """Whether what others would give to a thread takes time on the loop that runs, or has since."""
+    loop = _virtual()
+    was_slow = loop and since_us is not None and loop.slow_until_us >= since_us
+    return bool(loop and (loop.thread_us or was_slow))
 
 
 def awaited_in(room: str) -> list[str]:

@@ -324,11 +324,6 @@ async def disturb_redis(world: World) -> None:
             await world.rig.disturb_redis("have room")
 
 
-async def bid(world: World) -> None:
-    if world.in_redis:
-        await world.rig.bid_at_random(world.device)
-
-
 async def orphan(world: World) -> None:
     if len(world.servers) > 1 and not world.in_redis:
         await world.rig.orphan_next_frame(world.personalised)
@@ -369,6 +364,56 @@ async def craft_join(world: World) -> None:
         await world.rig.wait(seconds(7))
 
 
+async def ask_time(world: World) -> None:
+    await (world.device.ask_time if world.dice.random() < 0.5 else world.device.ask_link)()
+
+
+async def repeat_session(world: World) -> None:
+    station = world.station
+    station.repeat_session()
+    if world.has(station):
+        station.restart()
+
+
+async def slow_disk(world: World) -> None:
+    await world.rig.slow_disk(world.dice.choice([milliseconds(20), milliseconds(300)]))
+    await world.device.send(b"slow", confirmed=world.dice.random() < 0.5)
+    await world.rig.slow_disk(0)
+
+
+async def crash_in_effect(world: World) -> None:
+    if world.has_consumer:
+        await world.rig.crash_consumer(world.dice.choice(["effect", "commit", "ack"]))
+        await world.device.send(b"crash")
+        with suppress(TimeoutError):  # nothing has come to it
+            await world.rig.start_consumer()
+
+
+async def fill_application(world: World) -> None:
+    if world.has_consumer:
+        await world.rig.fill_application(world.dice.choice([0, 1]))
+        await world.device.send(b"full")
+        await world.rig.wait(seconds(world.dice.choice([1, 8])))
+        await world.rig.make_room()
+
+
+async def wipe_producer(world: World) -> None:
+    if world.may_begin and world.has_upstream:
+        await world.rig.wait(minutes(1))  # what waits there would be lost, and nobody's fault
+        await world.rig.wipe_producer(world.dice.choice(world.servers))
+
+
+async def republish(world: World) -> None:
+    if world.sent and world.has_upstream:
+        with suppress(TimeoutError):
+            await world.rig.republish(world.dice.choice(world.sent), after=seconds(1))
+
+
+async def let_time_pass(world: World) -> None:
+    """A frame comes again when its window is over, or hours later."""
+    await world.rig.wait(world.dice.choice([minutes(10), minutes(180), minutes(1_500)]))
+
+
 WEIGHTS: dict[Act, float] = {
     send: 8, send_confirmed: 8, send_often: 3, join: 2, restart_device: 2, replay: 5, wait: 3,
     wait_long: 1, ask: 6, ask_status: 2, ask_nonsense: 1, tell_commands: 4, tell_join: 1, forge: 1,
@@ -378,8 +423,10 @@ WEIGHTS: dict[Act, float] = {
     disturb_store: 1, restore_store: 1, drop_uplink: 1, repeat_uplinks: 1, clone_uplinks: 1,
     delay_downlink: 1, tell_far: 1, forge_join: 0.5, delay_upstream: 1, refuse_messages: 1,
     delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5, restart_store: 0.5,
-    disturb_redis: 1, bid: 0.5, orphan: 1, fill_disk: 1,
-    refuse_logins: 1, stop_broker: 1, inject: 1, craft_join: 1,
+    disturb_redis: 1, orphan: 1, fill_disk: 1,
+    refuse_logins: 1, stop_broker: 1, inject: 1, craft_join: 1, ask_time: 2, repeat_session: 0.5,
+    slow_disk: 1, crash_in_effect: 0.5, fill_application: 0.5, wipe_producer: 0.5, republish: 0.5,
+    let_time_pass: 0.3,
 }  # fmt: skip
 
 
@@ -389,6 +436,11 @@ def _provision(world: World, number: int) -> Any:
     facts |= {"activation": "otaa"} if joins else {"relaxed_f_cnt": dice.random() < 0.3}
     facts |= {"device_class": "C"} if dice.random() < 0.3 else {}
     facts |= {"nb_trans": dice.choice([2, 3])} if dice.random() < 0.2 else {}
+    facts |= {"lorawan": dice.choice(["1.0.2", "1.0.3"])} if dice.random() < 0.3 else {}
+    if joins and dice.random() < 0.4:
+        facts |= {"rx1_dr_offset": dice.choice([0, 1, 3]), "rx_delay_s": dice.choice([1, 2, 5])}
+    if not joins and dice.random() < 0.3:
+        facts |= {"f_cnt": dice.choice([1, 65_534]), "f_cnt_down": dice.choice([0, 5, 65_534])}
     strategy = dice.choice(["Drop", "Mark", "None"])
     device = world.rig.provision(f"device-{number}", strategy=strategy, **facts)
     world.joins |= {device} if joins else set()
@@ -411,6 +463,12 @@ async def play(rig: Rig, dice: Random) -> None:
         rig.dedup(retention=seconds(dice.choice([20, 60, 300])))
     if dice.random() < 0.2:
         rig.dedup(entries_max=dice.choice([2, 10]))
+    if dice.random() < 0.2:
+        rig.west.add_antenna(weaker_db=dice.choice([3, 20]))
+    if dice.random() < 0.2:
+        rig.east.fit_gps()
+    if dice.random() < 0.2:
+        rig.on_outage(dice.choice(["open", "closed"]))
     if dice.random() < 0.3:
         rig.consumer()
         world.has_consumer = True

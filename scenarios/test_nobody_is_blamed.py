@@ -344,3 +344,17 @@ async def test_a_message_is_held_up_that_is_older_than_one_that_waits(rig):
     await rig.wait(seconds(5))
     await rig.restore_upstream()
     await rig.wait(seconds(5))
+
+
+@pytest.mark.fault("broker", "is behind a slow disk")
+async def test_what_a_slow_disk_has_begun_is_done_when_it_is_quick_again(rig):
+    """A message is written and read again: both take their time, and nobody waits for less."""
+    rig.keep_on_disk()
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    for _ in range(2):
+        await rig.slow_disk(milliseconds(300))
+        await rig.alpha.send()
+        await rig.slow_disk(0)
+    await rig.wait(seconds(5))

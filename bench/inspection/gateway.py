@@ -432,7 +432,8 @@ class Gateways:
         if sent is None or sent.get("origin") != "device" or "airtime_us" not in sent:
             return told_us
         ended_us = int(sent["t_us"] + sent["airtime_us"])
-        if uplink.injected and (shown_us := self.time.shown_us(uplink, ended_us)) is not None:
+        shown_us = self.time.shown_us(uplink, ended_us, told_us) if uplink.injected else None
+        if shown_us is not None:
             return shown_us
         is_prompt = 0 <= told_us - ended_us < TOLD_LATE_US
         return ended_us if is_prompt or self.is_of(uplink, sent) else told_us

@@ -165,7 +165,7 @@ class Inspector:
                 case "fault.begin" if (event.get("seam"), event["fault"]) in _OVERTAKING:
                     for device in self._devices.values():
                         device.is_overtaken = True
-                case "fault.begin" if event["fault"] == "let expire":
+                case "fault.begin" if event["fault"] in ("let expire", "hang"):
                     for session in chain.from_iterable(d.sessions for d in self._devices.values()):
                         session.doubt()
                 case "fault.begin" if event.get("seam") == "clock":

@@ -238,7 +238,7 @@ class Claims:
             self.orphaned[fault["detail"]["dev_eui"]].add(fault["detail"]["lns"])
         if fault.get("seam") not in _UNDISTURBING:
             self.is_blind = True
-            self.is_hurried &= fault.get("seam") == "store"
+            self.is_hurried &= fault.get("seam") == "store" and fault["fault"] != "slow disk"
 
     def tell(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says whose a frame is; only who was granted one, or was alone, can own it."""

@@ -80,17 +80,19 @@ class StationTime:
         """
         return self._since_first(uplink.station, uplink.xtime, ended_us)
 
-    def shown_us(self, uplink: Uplink, ended_us: int) -> int | None:
-        """When a copy of a frame that ended then did so by the clock of its station; None: unknown.
+    def shown_us(self, uplink: Uplink, *or_us: int) -> int | None:
+        """When its clock showed what a station tells, by its last frame; None: nobody knows.
 
-        As far as clocks may be apart since the last frame of that station, both ended at once.
+        It was at one of these moments, if clocks are as far apart as that at most.
         """
-        latest = self._latest.get(self._session(uplink.station, ended_us))
-        passed_us, counted_us = _passed(uplink.xtime, ended_us, latest)
-        if counted_us is None:
+        latest = self._latest.get(self._session(uplink.station, uplink.t_us))
+        _, counted_us = _passed(uplink.xtime, uplink.t_us, latest)
+        if latest is None or counted_us is None:
             return None
-        apart_us = counted_us - passed_us
-        return ended_us + apart_us if abs(apart_us) > self.apart_us(passed_us) else ended_us
+        shown_us = latest[2] + counted_us
+        nearest_us = min(or_us, key=lambda at_us: abs(at_us - shown_us))
+        is_near = abs(nearest_us - shown_us) <= self.apart_us(counted_us)
+        return nearest_us if is_near else shown_us
 
     def _since_first(self, station: str, xtime: int, at_us: int) -> tuple[int, int | None]:
         return _passed(xtime, at_us, self._ended.get(self._session(station, at_us)))
