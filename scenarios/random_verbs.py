@@ -397,12 +397,6 @@ async def fill_application(world: World) -> None:
         await world.rig.make_room()
 
 
-async def wipe_producer(world: World) -> None:
-    if world.may_begin and world.has_upstream:
-        await world.rig.wait(minutes(1))  # what waits there would be lost, and nobody's fault
-        await world.rig.wipe_producer(world.dice.choice(world.servers))
-
-
 async def let_time_pass(world: World) -> None:
     """A frame comes again when its window is over, or hours later."""
     await world.rig.wait(world.dice.choice([minutes(10), minutes(180), minutes(1_500)]))
@@ -419,8 +413,7 @@ WEIGHTS: dict[Act, float] = {
     delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5, restart_store: 0.5,
     disturb_redis: 1, orphan: 1, fill_disk: 1,
     refuse_logins: 1, stop_broker: 1, inject: 1, craft_join: 1, ask_time: 2, repeat_session: 0.5,
-    slow_disk: 1, crash_in_effect: 0.5, fill_application: 0.5, wipe_producer: 0.5,
-    let_time_pass: 0.3,
+    slow_disk: 1, crash_in_effect: 0.5, fill_application: 0.5, let_time_pass: 0.3,
 }  # fmt: skip
 
 

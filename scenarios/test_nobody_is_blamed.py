@@ -358,3 +358,25 @@ async def test_what_a_slow_disk_has_begun_is_done_when_it_is_quick_again(rig):
         await rig.alpha.send()
         await rig.slow_disk(0)
     await rig.wait(seconds(5))
+
+
+@pytest.mark.fault("store", "is slow")
+async def test_a_device_grants_in_its_next_frame_while_the_one_before_is_decided(rig):
+    """A server that answers that one has not judged the next one, which has been told already."""
+    rig.in_region("AS923-1")
+    rig.put_on("lns-b", "east")
+    device = rig.provision("granting")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    await device.send(b"!", confirmed=True)
+    rig.slow_store(milliseconds(100))
+    frames = [
+        await rig.craft(device, confirmed=True),
+        await rig.craft(device, f_opts=b"\x09", confirmed=True),
+    ]
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(5))
+    await rig.wait(seconds(5))
+    await rig.restore_store()

@@ -79,9 +79,10 @@ class Answered:
     @property
     def is_open(self) -> bool:
         """Whether nobody can say which requests belong into the answer."""
-        passes = self.session is not None and self.session.passes_over
-        is_behind = self.device.is_held or (self.device.is_overtaken and passes)
-        return is_behind or (self.is_again and self.may_be_new)
+        session, device = self.session, self.device
+        passes = device.is_overtaken and session is not None and session.passes_over
+        is_passed = session is not None and self.f_cnt < session.newest
+        return device.is_held or passes or is_passed or (self.is_again and self.may_be_new)
 
 
 @dataclass(frozen=True, slots=True)
