@@ -381,14 +381,6 @@ async def slow_disk(world: World) -> None:
     await world.rig.slow_disk(0)
 
 
-async def crash_in_effect(world: World) -> None:
-    if world.has_consumer:
-        await world.rig.crash_consumer(world.dice.choice(["effect", "commit", "ack"]))
-        await world.device.send(b"crash")
-        with suppress(TimeoutError):  # nothing has come to it
-            await world.rig.start_consumer()
-
-
 async def fill_application(world: World) -> None:
     if world.has_consumer:
         await world.rig.fill_application(world.dice.choice([0, 1]))
@@ -413,7 +405,7 @@ WEIGHTS: dict[Act, float] = {
     delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5, restart_store: 0.5,
     disturb_redis: 1, orphan: 1, fill_disk: 1,
     refuse_logins: 1, stop_broker: 1, inject: 1, craft_join: 1, ask_time: 2, repeat_session: 0.5,
-    slow_disk: 1, crash_in_effect: 0.5, fill_application: 0.5, let_time_pass: 0.3,
+    slow_disk: 1, fill_application: 0.5, let_time_pass: 0.3,
 }  # fmt: skip
 
 

@@ -40,8 +40,11 @@ class Session:
     """How often it is known to send each frame; None: it may have begun again since."""
     nb_trans_asked: int = 0
     newest: int = -1
-    before: int = -1
-    """The counter that was heard last, and another one before it that was not refused."""
+    """The counter that was heard last."""
+    taken: int | None = None
+    """The counter that a server took last."""
+    before: tuple[int, int | None, int, bool | None] = (-1, 1, 0, False)
+    """What was known before that: the newest counter, NbTrans, what was asked, dwell times."""
     f_cnt_up: int | None = None
     """The newest counter that its servers began with."""
     answered: set[str] = field(default_factory=set)
@@ -56,6 +59,8 @@ class Session:
 
     def hear(self, frame: DataFrame, f_cnt: int) -> None:
         """The device has sent a frame in it."""
+        if f_cnt != self.newest:
+            self.before = self.newest, self.nb_trans, self.nb_trans_asked, self.has_set_dwell
         self.is_used = True
         octets = frame.clear(self.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
         if f_cnt <= 1 and f_cnt < self.newest:
@@ -69,8 +74,7 @@ class Session:
             self.nb_trans_asked = 0
         if f_cnt > self.newest and Cid.TX_PARAM_SETUP in commands_in(octets):
             self.has_set_dwell = True
-        if f_cnt != self.newest:
-            self.before, self.newest = self.newest, f_cnt
+        self.newest = f_cnt
 
     def doubt(self) -> None:
         """Nobody knows any more whether servers know what the device has granted."""
@@ -80,9 +84,11 @@ class Session:
         """Nobody counts what is granted in a frame that was refused; a late answer is the first."""
         if outcome.get("reason") == "UpstreamUnavailable":
             self.doubt()
-        is_refused = outcome.get("reason") == "InvalidFrameCounter"
-        if is_refused and outcome["status"] == "NonDuplicate" and outcome["f_cnt"] == self.newest:
-            self.newest = self.before
+        f_cnt, is_refused = outcome.get("f_cnt"), outcome.get("reason") == "InvalidFrameCounter"
+        if not is_refused:
+            self.taken = f_cnt
+        elif f_cnt == self.newest != self.taken:
+            self.newest, self.nb_trans, self.nb_trans_asked, self.has_set_dwell = self.before
         if outcome.get("answer") == "TooLate":
             self.answered.add(outcome["frame_id"])
 

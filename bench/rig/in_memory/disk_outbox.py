@@ -344,7 +344,7 @@ class DiskOutbox:
         if self._lost_us is not None and self.broker.deaf_us < self._came_us:
             waited_us = now_us() - self._lost_us
             self._waits.append((waited_us, 2 * least_us))
-            is_late = waited_us > 2 * least_us + _SENT_WITHIN_US
+            is_late = waited_us > 2 * least_us + _SENT_WITHIN_US and not is_disk_slow(self._lost_us)
             is_late = is_late and self.broker.listens_us <= self._useful_us  # all were heard
             if waited_us < least_us or (is_late and self.broker.open_us <= self._lost_us):
                 self._wrong(
