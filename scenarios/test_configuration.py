@@ -539,6 +539,13 @@ async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
         await rig.check_configuration(lns_toml, says, files)
 
 
+async def test_what_is_right_and_cannot_be_said_is_no_success(rig):
+    """Nobody who has asked would know."""
+    await served(rig)
+    await rig.check_configuration(LNS, "stdout: No space left on device", has_room=False)
+    await rig.check_configuration(LNS, taken())
+
+
 async def test_a_wrong_call_ends_as_a_wrong_configuration_does(rig):
     """And says what would be right, as it does when it is asked."""
     await served(rig)

@@ -98,11 +98,11 @@ class Visits:
 
         Over TLS where there is some, unless it is `plain`, with what the station that `shows` has,
         or with a certificate of "nobody", "two names", "a server", "a server only", "a foreigner",
-        "an expired one" or "one of tomorrow", or with one that spells west "with dashes" or "with
-        blanks". Who does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the
-        HTTP `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and
-        `because` of what it is refused, as the station that it said to be (`of`); whoever is
-        refused is told so.
+        "an expired one" or "one of tomorrow", or with one of west "for both sides", or that spells
+        it "with dashes" or "with blanks". Who does not read (`reads`) is told nothing. `leaves`
+        after so many µs. Due are the HTTP `status`, the code that a WebSocket is `closed_with`, how
+        long it `lasts`, and `because` of what it is refused, as the station that it said to be
+        (`of`); whoever is refused is told so.
         """
         await self.setup.begin()
         door = self._door(lns)
@@ -222,6 +222,7 @@ class Configurations:
         modes: Mapping[str, int] = _NONE,
         environment: Mapping[str, str] = _NONE,
         certificate: Pair | None = None,
+        has_room: bool = True,
     ) -> None:
         """Let a server read its configuration, and serve nobody.
 
@@ -231,7 +232,7 @@ class Configurations:
         read or write, `environment` has variables, `certificate` is another one of the server.
         `says` has a line for each mistake as far as it matters, or what is said of a configuration
         without one, which has to be taken for what stands in its files. No line has `SECRET` in
-        it.
+        it. What is right nobody can be told who has no room for it (`has_room`).
         """
         await self.setup.begin()
         folder = new_folder("configuration")
@@ -248,7 +249,8 @@ class Configurations:
                 home, trust = folder / "stations" / key_of, any_authority().certificate
                 write_station_files(home, "tc", f"wss://{HOST}:1", trust=trust, token=SECRET)
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, modes)
-            said = run_program("--check", str(folder / "lns.toml"), environment=environment)
+            checks = "--check", str(folder / "lns.toml")
+            said = run_program(*checks, environment=environment, has_room=has_room)
             with far_from_utc(environment):
                 misread = [*_misread(folder, about)] if said.status == 0 else []
         finally:
