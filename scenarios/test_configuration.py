@@ -336,6 +336,17 @@ READ = {
         "1970-01-01T02:00:04+02:00": 4_000_000, "1970-01-02": 86_400_000_000, " ": None,
         "1.2.3": "refused", "-1": "refused", "now": "refused",
     },
+    "device": {
+        "name = 7\nz = 1": "name: Input should be a valid string",
+        'name = "a"\ndev_eui = 7\nz = 1': "dev_eui: Value error, an EUI is text: 16 hex digits",
+        f'name="a"\ndev_eui="{STATION}"\nactivation="otaa"':
+            "Value error, an otaa device needs join_eui and app_key",
+        OTAA.removeprefix("[[device]]"): "alpha",
+    },
+    "text for people": {
+        "redis://u:p@a/0": "redis://a/0", "a mqtts://u@a b://:p@c": "a mqtts://a b://c",
+        "a://b/c@d": "a://b/c@d", "//u:p@a": "//u:p@a", "a:// u@b": "a:// u@b",
+    },
 }  # fmt: skip
 """What a consumer or a server is told as a text, and what it has to make of that."""
 
@@ -623,6 +634,10 @@ async def test_a_mistake_about_a_token_is_told_with_its_line(rig):
     files = {"tc.key": "Authorization: Bearer geheim\r\n", "empty.key": "\n"}
     for tokens, says in SHOWN:
         await rig.check_configuration(NAMED + TOKENS, says, {**files, "tokens.toml": tokens})
+    stations = f'stations = ["{STATION}", "{7:016X}"]'
+    listed = NAMED.replace("[tls]", f"{stations}\n[tls]")
+    says = taken(stations="2 listed", shows="one of 1 tokens, its own")
+    await rig.check_configuration(listed + TOKENS, says, {"tokens.toml": f'{STATION} = "x"'})
 
 
 CLEAR = "lns.toml:4: cups.listen: keys would leave this host in clear; add [tls] or listen on 127.0"

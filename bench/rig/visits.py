@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,11 +33,12 @@ from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
 from lns.complaints import place_of
-from lns.config import ConfigError, load, load_tokens
+from lns.config import ConfigError, device_of, load, load_tokens
 from lns.delivery.detectors import time_us
 from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import expect_topic_filter
 from lns.running import run
+from lns.server.address import without_login
 from lns.startup import prepare
 from lns.store.redis_wire import redis_server
 
@@ -262,14 +264,15 @@ class Configurations:
     @needs(Item.VIRTUAL_TIME)
     async def check_read(
         self,
-        what: Literal["broker", "Redis", "topic filter", "time"],
+        what: Literal["broker", "Redis", "topic filter", "time", "device", "text for people"],
         text: str,
         due: object = None,
     ) -> None:
         """Let a text be read: "refused" is due where nobody could.
 
         The URL of a broker or a Redis is read as it is told, with user and password; a time as µs
-        since 1970.
+        since 1970, one device as the first mistake in it, and what people shall see without any
+        login.
         """
         await self.setup.begin()
         check = Scrutiny(rule="configuration", of=f"{what} {text}", t_us=now_us())
@@ -497,7 +500,13 @@ def _read(what: str, text: str) -> object:
             return str(read), read.user, read.password
         if what == "time":
             return time_us(text)
+        if what == "text for people":
+            return without_login(text)
+        if what == "device":
+            return device_of(tomllib.loads(text)).name
         expect_topic_filter(text)
     except ValueError:
         return "refused"
+    except ConfigError as mistake:
+        return str(mistake)
     return None

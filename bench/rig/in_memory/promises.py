@@ -7,7 +7,6 @@ unreadable; and it keeps what it takes, all that was written together or none of
 
 import asyncio
 import io
-import tomllib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cache, partial
@@ -23,7 +22,6 @@ from bench.rig.in_memory.inbox_twin import Deciding
 from bench.rig.in_memory.memory_twin import Keeping, TwinFile
 from bench.rig.in_memory.written_files import new_folder, seize
 from lns.clock import StoreUnavailable
-from lns.config import ConfigError, device_of
 from lns.delivery import Incoming
 from lns.delivery.detectors import (
     Detectors,
@@ -43,7 +41,6 @@ from lns.delivery.outbox import Entry, Outbox, Turns, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 from lns.delivery.subscription import HeldSubscription, expect_topic_filter
 from lns.lorawan.identifiers import eui
-from lns.server.address import without_login
 from lns.store.inbox_store import (
     MemoryEntries,
     MemoryInboxStore,
@@ -96,15 +93,6 @@ _BROKERS = {
     "mqtt://a": "mqtt://a:1883", "mqtt://a:1/": "mqtt://a:1", "mqtt://u:p@A:65535": "mqtt://a:65535",
     "mqtt://[::1]": "mqtt://[::1]:1883", "mqtt://u@[1:2:3:4:5:6:7:8]:2": "mqtt://[1:2:3:4:5:6:7:8]:2",
 }  # fmt: skip
-_LOGINS = {
-    "redis://u:p@a/0": "redis://a/0", "mqtts://u@a b://:p@c": "mqtts://a b://c", "a://b/c@d": "a://b/c@d",
-    "//u:p@a": "//u:p@a", "a:// u@b": "a:// u@b",
-}  # fmt: skip
-_FIRST_WRONG = {
-    "": "name: ", "name = 'a'\ndev_eui = 7": "dev_eui: ", "name = 'a'\nz = 1": "dev_eui: ",
-    f"name='a'\ndev_eui='{7:016X}'\nactivation='otaa'": "Value error, an otaa device needs",
-}  # fmt: skip
-"""What stands in a record of a device, and how the first mistake begins that it is told of."""
 _OLDEST = {None: (None, 9_000_000), 7: (7, 7), 10_000_000: (10_000_000, 9_000_000)}
 _WINDOW_US = 600_000_000
 _TOPICS = "a", "b", "c"
@@ -152,23 +140,12 @@ def _broken() -> Iterator[str]:
     yield from _other_than(_stated_us, _STATED, _NOT_STATED)
     yield from _other_than(duration, _DURATIONS, ())
     yield from _other_than(lambda url: str(broker(url)), _BROKERS, _NO_BROKERS)
-    yield from _other_than(without_login, _LOGINS, ())
-    yield from _other_than(_first_wrong, _FIRST_WRONG, ())
     yield from _other_than(_trusts, {"mqtts://a": (True, CERT_REQUIRED), "mqtt://a": None}, ())
     yield from _other_than(_accepted, _ACCEPTED, ())
     yield from _other_than(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
     yield from _other_than(_oldest_us, _OLDEST, ())
     yield from _other_than(_done, {how: due for how, (_, due) in _EFFECTS.items()}, ())
     yield from _other_than(_is_stream, {"-": True, "/dev/null": True, "/": False}, ())
-
-
-def _first_wrong(record: str) -> str:
-    try:
-        device_of(tomllib.loads(record))
-    except ConfigError as mistake:
-        due = _FIRST_WRONG[record]
-        return due if str(mistake).startswith(due) else str(mistake)
-    return "taken"
 
 
 def _trusts(url: str) -> object:
