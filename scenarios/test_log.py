@@ -3,6 +3,7 @@
 import json
 from ipaddress import IPv4Address
 from itertools import product
+from pathlib import Path
 
 import pytest
 from cryptography.x509 import IPAddress, SubjectAlternativeName
@@ -299,6 +300,19 @@ async def test_the_outbox_that_nobody_has_named_is_looked_at(rig):
     await rig.check_configuration('[lns]\nid = "lns-a"', says, {f"{file}/x": ""})  # a folder
     await rig.check_configuration('[lns]\nid = "lns-a"', says, {file: ""}, modes={file: 0o644})
     told = f"WARNING the outbox file {file} can be read by others (mode 644): chmod 600 {file}"
+    rig.expect_logged(*here(rig), told)
+
+
+async def test_what_a_link_leads_to_is_looked_at(rig):
+    """Not the link, which everybody may read and write."""
+    rig.only("west")
+    await served(rig)
+    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
+    files = {"kept.toml": "device = []\n", "devices.toml": Path("kept.toml")}
+    for mode in (0o600, 0o644):
+        modes = {"kept.toml": mode}
+        await rig.check_configuration('[lns]\nid = "lns-a"', says, files, modes=modes)
+    told = "WARNING the devices file devices.toml can be read by others (mode 644): chmod 600"
     rig.expect_logged(*here(rig), told)
 
 

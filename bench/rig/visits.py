@@ -218,7 +218,7 @@ class Configurations:
         self,
         lns_toml: str,
         says: str,
-        files: Mapping[str, str | bytes] = _NONE,
+        files: Mapping[str, str | bytes | Path] = _NONE,
         *,
         key_of: str | None = None,
         modes: Mapping[str, int] = _NONE,
@@ -229,12 +229,13 @@ class Configurations:
         """Let a server read its configuration, and serve nobody.
 
         Beside its `lns.toml` are an empty `devices.toml`, `server.crt` and its key, and
-        `stations-ca.crt`; `files` come in their place or beside them, by their paths. `key_of` a
-        station there are credentials in `stations`; `modes` are those of files that others may
-        read or write, `environment` has variables, `certificate` is another one of the server.
-        `says` has a line for each mistake as far as it matters, or what is said of a configuration
-        without one, which has to be taken for what stands in its files. No line has `SECRET` in
-        it. What is right nobody can be told who has no room for it (`has_room`).
+        `stations-ca.crt`; `files` come in their place or beside them, by their paths, where a
+        `Path` is a link to another one. `key_of` a station there are credentials in `stations`;
+        `modes` are those of files that others may read or write, `environment` has variables,
+        `certificate` is another one of the server. `says` has a line for each mistake as far as it
+        matters, or what is said of a configuration without one, which has to be taken for what
+        stands in its files. No line has `SECRET` in it. What is right nobody can be told who has
+        no room for it (`has_room`).
         """
         await self.setup.begin()
         folder = new_folder("configuration")
@@ -372,10 +373,14 @@ def _misread(folder: Path, about: str) -> Iterator[Found]:
         yield from configuration.tokens(load_tokens(file), file.read_text(), meant, check)
 
 
-def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, int]) -> None:
+def _write(folder: Path, files: Mapping[str, str | bytes | Path], modes: Mapping[str, int]) -> None:
     for name, content in files.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            file.unlink(missing_ok=True)
+            file.symlink_to(folder / content)
+            continue
         file.write_bytes(content.encode() if isinstance(content, str) else content)
         file.chmod(modes.get(name, 0o600))
 
