@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography.x509 import IPAddress, SubjectAlternativeName
 
-from bench.clock import minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.host.lns_files import SERVER, any_authority
 from bench.rig.in_memory.mistakes import stumble
 from bench.verdict.expectation import Table
@@ -198,6 +198,23 @@ async def test_a_station_that_is_late_now_and_then_is_named_once_a_minute(rig):
         rig.expect(frame, LATE, late="west")
     named = f"WARNING {rig.west.eui}: TooLate (%s): the frame was told too late"
     rig.expect_logged(*here(rig), named % late[0].frame_id, named % late[2].frame_id)
+
+
+@pytest.mark.parametrize(("after", "times"), [(59_900, 1), (60_100, 2)])
+async def test_a_minute_after_a_station_was_named_it_is_named_again(rig, after, times):
+    """And not before."""
+    rig.only("west")
+    await served(rig)
+    late = []
+    for at_us in (0, milliseconds(after)):
+        await rig.wait_until(seconds(20) + at_us)
+        rig.west.delay_uplinks(seconds(3), receptions=1)
+        late.append(await rig.alpha.send(confirmed=True))
+        await served(rig)
+    for frame in late:
+        rig.expect(frame, LATE, late="west")
+    named = f"WARNING {rig.west.eui}: TooLate (%s): the frame was told too late"
+    rig.expect_logged(*here(rig), *(named % one.frame_id for one in late[:times]))
 
 
 @pytest.mark.fault("program", "capture full")
