@@ -45,8 +45,9 @@ def disagreements(
 ) -> Iterator[Found]:
     """Lines that no event stands for; a message may wait for one of `retry_s`."""
     for shape, kind, said_of in _LINES:
-        told = {said_of(one) for one in events if one["kind"] == kind} - {None}
-        yield from _alone([line for line in lines if shape.match(line)], told, check)
+        if of_kind := [line for line in lines if shape.match(line)]:
+            told = {said_of(one) for one in events if one["kind"] == kind} - {None}
+            yield from _alone(of_kind, told, check)
     for one in filter(None, map(_TOO_LONG.match, lines)):
         yield from check.same(
             f"how long {one[1]} may take (us)", _WAITED_US.get(one[1]), int(one[2])
