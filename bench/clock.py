@@ -104,6 +104,11 @@ def never_awaited() -> list[tuple[str, str]]:
     return loop.never_awaited if (loop := _virtual()) else []
 
 
+def ill_ended() -> list[tuple[str, str]]:
+    """What somebody on this loop has let go in the middle, and failed then; of which file it is."""
+    return loop.ill_ended if (loop := _virtual()) else []
+
+
 class _Sockets:
     """Who waits until which socket can be read or written, in the order in which they began to."""
 
@@ -172,6 +177,7 @@ class VirtualTimeLoop(BaseEventLoop):
         self._signals: dict[int, Callable[[], object]] = {}
         self.network = Network(self)
         self.never_awaited: list[tuple[str, str]] = []
+        self.ill_ended: list[tuple[str, str]] = []
         self.thread_us = 0
         self.slow_until_us = -1
         """How long what is done in a thread takes, and when the last of that is done."""
@@ -205,6 +211,7 @@ class VirtualTimeLoop(BaseEventLoop):
                 standstill.told_first(time.sleep, self._sleeps),  # noqa: TID251
                 standstill.told_first(os._exit, self._exits),
                 standstill.told_of_unawaited(self.never_awaited),
+                standstill.told_of_ill_ended(self.ill_ended),
             ):
                 while not self._stopping:
                     self._run_once()

@@ -93,6 +93,24 @@ def told_of_unawaited(never: list[tuple[str, str]]) -> Iterator[None]:
 
 
 @contextmanager
+def told_of_ill_ended(ended: list[tuple[str, str]]) -> Iterator[None]:
+    """Note what was begun, is let go in the middle, and fails then, and of which file it is."""
+    hook = sys.unraisablehook
+
+    def told(failed: "sys.UnraisableHookArgs") -> None:
+        if isinstance(failed.object, CoroutineType):
+            ended.append((failed.object.__qualname__, failed.object.cr_code.co_filename))
+        else:
+            hook(failed)
+
+    sys.unraisablehook = told
+    try:
+        yield
+    finally:
+        sys.unraisablehook = hook
+
+
+@contextmanager
 def looking(
     look: Callable[[int, FrameType | None], None], still: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:

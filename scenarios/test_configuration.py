@@ -336,6 +336,17 @@ READ = {
         "1970-01-01T02:00:04+02:00": 4_000_000, "1970-01-02": 86_400_000_000, " ": None,
         "1.2.3": "refused", "-1": "refused", "now": "refused",
     },
+    "device": {
+        "name = 7\nz = 1": "name: Input should be a valid string",
+        'name = "a"\ndev_eui = 7\nz = 1': "dev_eui: Value error, an EUI is text: 16 hex digits",
+        f'name="a"\ndev_eui="{STATION}"\nactivation="otaa"':
+            "Value error, an otaa device needs join_eui and app_key",
+        OTAA.removeprefix("[[device]]"): "alpha",
+    },
+    "text for people": {
+        "redis://u:p@a/0": "redis://a/0", "a mqtts://u@a b://:p@c": "a mqtts://a b://c",
+        "a://b/c@d": "a://b/c@d", "//u:p@a": "//u:p@a", "a:// u@b": "a:// u@b",
+    },
 }  # fmt: skip
 """What a consumer or a server is told as a text, and what it has to make of that."""
 
@@ -539,6 +550,13 @@ async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
         await rig.check_configuration(lns_toml, says, files)
 
 
+async def test_what_is_right_and_cannot_be_said_is_no_success(rig):
+    """Nobody who has asked would know."""
+    await served(rig)
+    await rig.check_configuration(LNS, "stdout: No space left on device", has_room=False)
+    await rig.check_configuration(LNS, taken())
+
+
 async def test_a_wrong_call_ends_as_a_wrong_configuration_does(rig):
     """And says what would be right, as it does when it is asked."""
     await served(rig)
@@ -616,6 +634,10 @@ async def test_a_mistake_about_a_token_is_told_with_its_line(rig):
     files = {"tc.key": "Authorization: Bearer geheim\r\n", "empty.key": "\n"}
     for tokens, says in SHOWN:
         await rig.check_configuration(NAMED + TOKENS, says, {**files, "tokens.toml": tokens})
+    stations = f'stations = ["{STATION}", "{7:016X}"]'
+    listed = NAMED.replace("[tls]", f"{stations}\n[tls]")
+    says = taken(stations="2 listed", shows="one of 1 tokens, its own")
+    await rig.check_configuration(listed + TOKENS, says, {"tokens.toml": f'{STATION} = "x"'})
 
 
 CLEAR = "lns.toml:4: cups.listen: keys would leave this host in clear; add [tls] or listen on 127.0"

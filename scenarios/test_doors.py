@@ -290,7 +290,8 @@ async def test_a_certificate_is_good_for_its_station_only(rig):
     why = "the client certificate is another station's"
     await rig.knock(upgrade(data(rig.west)), shows="east", status=403, because=why, of="west")
     asked = upgrade(ASKS) + question(rig.west)
-    for who in ("west", "with dashes", "with blanks"):  # any spelling of an EUI is one
+    # Any spelling of an EUI is one, and whoever may be a server as well is a client.
+    for who in ("west", "with dashes", "with blanks", "for both sides"):
         told = await rig.knock(asked, shows=who, status=101, leaves=seconds(1))
         rig.expect_said("error", None, told.said.get("error"))
         rig.expect_said("answers", 1, len(told.texts))

@@ -621,15 +621,16 @@ async def test_what_nobody_has_to_acknowledge_holds_up_no_acknowledgement(rig):
 
 @pytest.mark.requires("unlimited broker")
 @pytest.mark.fault("broker", "subscription refused")
-async def test_a_consumer_that_may_not_subscribe_leaves_and_comes_again(rig):
-    """It would be brought nothing new; some time the broker may let it."""
+@pytest.mark.parametrize(("refusals", "after"), [(3, seconds(10)), (9, seconds(150))])
+async def test_a_consumer_that_may_not_subscribe_leaves_and_comes_again(rig, refusals, after):
+    """It would be brought nothing new; some time the broker may let it, within half a minute."""
     rig.keep_on_disk()
     rig.consumer()
     messages = [await rig.inject(rig.alpha, number=1)]
     await rig.wait(seconds(1))
-    await rig.refuse_subscriptions(3)
+    await rig.refuse_subscriptions(refusals)
     await rig.redeliver()
-    await rig.wait(seconds(10))
+    await rig.wait(after)
     messages.append(await rig.inject(rig.alpha, number=2))
     await rig.wait(seconds(1))
     for message in messages:

@@ -3,11 +3,12 @@
 import json
 from ipaddress import IPv4Address
 from itertools import product
+from pathlib import Path
 
 import pytest
 from cryptography.x509 import IPAddress, SubjectAlternativeName
 
-from bench.clock import minutes, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.host.lns_files import SERVER, any_authority
 from bench.rig.in_memory.mistakes import stumble
 from bench.verdict.expectation import Table
@@ -199,6 +200,23 @@ async def test_a_station_that_is_late_now_and_then_is_named_once_a_minute(rig):
     rig.expect_logged(*here(rig), named % late[0].frame_id, named % late[2].frame_id)
 
 
+@pytest.mark.parametrize(("after", "times"), [(59_900, 1), (60_100, 2)])
+async def test_a_minute_after_a_station_was_named_it_is_named_again(rig, after, times):
+    """And not before."""
+    rig.only("west")
+    await served(rig)
+    late = []
+    for at_us in (0, milliseconds(after)):
+        await rig.wait_until(seconds(20) + at_us)
+        rig.west.delay_uplinks(seconds(3), receptions=1)
+        late.append(await rig.alpha.send(confirmed=True))
+        await served(rig)
+    for frame in late:
+        rig.expect(frame, LATE, late="west")
+    named = f"WARNING {rig.west.eui}: TooLate (%s): the frame was told too late"
+    rig.expect_logged(*here(rig), *(named % one.frame_id for one in late[:times]))
+
+
 @pytest.mark.fault("program", "capture full")
 async def test_what_a_full_capture_lacks_is_logged(rig):
     """Once a minute while it is full, and when it is written again."""
@@ -299,6 +317,19 @@ async def test_the_outbox_that_nobody_has_named_is_looked_at(rig):
     await rig.check_configuration('[lns]\nid = "lns-a"', says, {f"{file}/x": ""})  # a folder
     await rig.check_configuration('[lns]\nid = "lns-a"', says, {file: ""}, modes={file: 0o644})
     told = f"WARNING the outbox file {file} can be read by others (mode 644): chmod 600 {file}"
+    rig.expect_logged(*here(rig), told)
+
+
+async def test_what_a_link_leads_to_is_looked_at(rig):
+    """Not the link, which everybody may read and write."""
+    rig.only("west")
+    await served(rig)
+    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
+    files = {"kept.toml": "device = []\n", "devices.toml": Path("kept.toml")}
+    for mode in (0o600, 0o644):
+        modes = {"kept.toml": mode}
+        await rig.check_configuration('[lns]\nid = "lns-a"', says, files, modes=modes)
+    told = "WARNING the devices file devices.toml can be read by others (mode 644): chmod 600"
     rig.expect_logged(*here(rig), told)
 
 

@@ -5,7 +5,7 @@ from signal import SIGINT, SIGTERM
 import pytest
 
 from bench.host.lns_files import any_authority
-from bench.virtual.visitor import post, upgrade
+from bench.virtual.visitor import frame, post, upgrade
 from scenarios.words import FIRST
 
 pytestmark = pytest.mark.requires("virtual time")
@@ -14,6 +14,7 @@ LNS = '[lns]\nid = "lns-x"\n'
 HERE = f'{LNS}listen = "127.0.0.1:7090"\n'
 TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
 STATION = "0016C001F1FFFFFF"
+VERSION = '{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}'
 
 
 async def served(rig):
@@ -121,6 +122,24 @@ async def test_a_server_keeps_what_is_nobody_elses(rig):
             keeps=[outbox],
             at_broker={name: [], f"{name}-down": down},
         )
+
+
+async def test_a_server_that_is_alone_asks_its_file_for_no_others(rig):
+    """Whose store nobody shares knows by itself all that it can know of a frame."""
+    await served(rig)
+    frames = [rig.told(await rig.craft(one), by="west") for one in (rig.alpha, rig.charlie)]
+    says = upgrade(f"/router/{STATION}") + b"".join(map(frame, (VERSION, *frames)))
+    of_station = {"lns": "lns-x", "station": STATION}
+    unknown = {"kind": "lns.outcome", "reason": "UnknownDevice", **of_station}
+    writes = [
+        {"kind": "lns.connection", "stage": "connected", **of_station},
+        *[unknown] * len(frames),
+        {"kind": "lns.connection", "stage": "disconnected", "texts": 1 + len(frames), **of_station},
+    ]
+    for url in ("memory://", "sqlite://lns.store"):
+        lns_toml = f'{HERE}[capture]\npath = "a.jsonl"\n[store]\nurl = "{url}"\n'
+        said = "ws://127.0.0.1:7090/router-info"
+        await rig.run_server(lns_toml, said, asks={7090: says}, writes=writes)
 
 
 def taken(port):

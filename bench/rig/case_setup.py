@@ -81,6 +81,7 @@ class CaseSetup:
         self.consumers_stepped_us = 0
         self.by_sentinels = False
         self.capture_mib = 1024
+        self.puts_aside_s = [86_400]
         self.door: DoorRules | None = None
         self.cups_says: list[str] = []
         self.retimed = retimed

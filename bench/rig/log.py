@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bench.capture.reading import Event
+from bench.inspection.logged import disagreements
 from bench.plan import Item, needs
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.mistakes import SECRET, far_from_utc
@@ -28,7 +29,7 @@ _OF_CUPS = re.compile(r"INFO (?:[0-9A-F]{16}: )?CUPS: (.*)")
 LINES_MAX = 60
 """So many lines of a kind are logged in a minute."""
 _LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z ([A-Z]+ \S.*)")
-_MISTAKE = re.compile(r"\S+\.toml(:\d+)?: (?!\S+, [A-Z]+\d{3}\b)")
+_MISTAKE = re.compile(r"(?:\S+\.toml(:\d+)?|stdout): (?!\S+, [A-Z]+\d{3}\b)")
 _MINUTE = timedelta(minutes=1)
 _SHOWN = 30
 """As much of what is as it should be stands before what is not."""
@@ -75,8 +76,13 @@ class Said:
                 yield check.wrong("time of a line", self.began.isoformat(), time)
 
 
-def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> Said:
-    """Let the program of a network server run to its end, on a host whose time is not UTC."""
+def run_program(
+    *arguments: str, environment: Mapping[str, str] = _NOTHING, has_room: bool = True
+) -> Said:
+    """Let the program of a network server run to its end, on a host whose time is not UTC.
+
+    Unless it `has_room`, nobody can be told anything.
+    """
     root, began = logging.getLogger(), utc_of_this_host()
     handlers, level = root.handlers[:], root.level
     root.handlers.clear()
@@ -84,7 +90,7 @@ def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> S
     status: object
     logged: list[str] = []
     try:
-        with far_from_utc(environment), redirect_stdout(out), redirect_stderr(wrong):
+        with far_from_utc(environment), _told(out, has_room), redirect_stderr(wrong):
             with listened(logging.NOTSET) as logged:  # how much it logs is up to the program
                 status = main([*arguments])
     except SystemExit as stop:
@@ -96,6 +102,16 @@ def run_program(*arguments: str, environment: Mapping[str, str] = _NOTHING) -> S
         root.handlers[:] = handlers
         root.setLevel(level)
     return Said(status, out.getvalue(), wrong.getvalue(), logged, began, logs_from)
+
+
+@contextmanager
+def _told(out: io.StringIO, has_room: bool) -> Iterator[None]:
+    if has_room:
+        with redirect_stdout(out):
+            yield
+        return
+    with Path("/dev/full").open("w") as full, redirect_stdout(full):
+        yield
 
 
 class _Lines(logging.Handler):
@@ -143,6 +159,7 @@ class Log:
             finally:
                 self.look_for_keys(lines)
                 self._look_for_doors(lines)
+                self._look_for_events(lines)
         # A folder of the case has another name in each run.
         self._compare([_FOLDER.sub("", line) for line in lines])
 
@@ -206,6 +223,15 @@ class Log:
         told = Counter(found[1] for found in map(_OF_CUPS.match, lines) if found)
         for line in sorted(Counter(self.setup.cups_says) - told):
             self.setup.case.find(check.wrong("line of CUPS", line, None))
+
+    def _look_for_events(self, lines: Sequence[str]) -> None:
+        """Whether the capture tells the same, where the program is in this process."""
+        if Item.VIRTUAL_TIME not in self.setup.capabilities:
+            return
+        check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
+        events, waits_s = self.setup.case.events, self.setup.puts_aside_s
+        for found in disagreements(lines, events, waits_s, check):
+            self.setup.case.find(found)
 
     def look_for_keys(self, lines: Sequence[str]) -> None:
         """Whether there is a key of a device of the case in what was logged, whoever logs it."""

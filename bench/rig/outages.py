@@ -312,6 +312,7 @@ class Outages:
     def park_after(self, us: int) -> None:
         """Let network servers put aside what waits for the broker for longer; before the start."""
         self.setup.before_start("when messages are parked")
+        self.setup.puts_aside_s.append(us // 1_000_000)
         for server in self.setup.servers.values():
             server.set_upstream("retry_max_s", us // 1_000_000)
 

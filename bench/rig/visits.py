@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,11 +33,12 @@ from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
 from lns.clock import now_us
 from lns.complaints import place_of
-from lns.config import ConfigError, load, load_tokens
+from lns.config import ConfigError, device_of, load, load_tokens
 from lns.delivery.detectors import time_us
 from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import expect_topic_filter
 from lns.running import run
+from lns.server.address import without_login
 from lns.startup import prepare
 from lns.store.redis_wire import redis_server
 
@@ -98,11 +100,11 @@ class Visits:
 
         Over TLS where there is some, unless it is `plain`, with what the station that `shows` has,
         or with a certificate of "nobody", "two names", "a server", "a server only", "a foreigner",
-        "an expired one" or "one of tomorrow", or with one that spells west "with dashes" or "with
-        blanks". Who does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the
-        HTTP `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and
-        `because` of what it is refused, as the station that it said to be (`of`); whoever is
-        refused is told so.
+        "an expired one" or "one of tomorrow", or with one of west "for both sides", or that spells
+        it "with dashes" or "with blanks". Who does not read (`reads`) is told nothing. `leaves`
+        after so many µs. Due are the HTTP `status`, the code that a WebSocket is `closed_with`, how
+        long it `lasts`, and `because` of what it is refused, as the station that it said to be
+        (`of`); whoever is refused is told so.
         """
         await self.setup.begin()
         door = self._door(lns)
@@ -216,22 +218,24 @@ class Configurations:
         self,
         lns_toml: str,
         says: str,
-        files: Mapping[str, str | bytes] = _NONE,
+        files: Mapping[str, str | bytes | Path] = _NONE,
         *,
         key_of: str | None = None,
         modes: Mapping[str, int] = _NONE,
         environment: Mapping[str, str] = _NONE,
         certificate: Pair | None = None,
+        has_room: bool = True,
     ) -> None:
         """Let a server read its configuration, and serve nobody.
 
         Beside its `lns.toml` are an empty `devices.toml`, `server.crt` and its key, and
-        `stations-ca.crt`; `files` come in their place or beside them, by their paths. `key_of` a
-        station there are credentials in `stations`; `modes` are those of files that others may
-        read or write, `environment` has variables, `certificate` is another one of the server.
-        `says` has a line for each mistake as far as it matters, or what is said of a configuration
-        without one, which has to be taken for what stands in its files. No line has `SECRET` in
-        it.
+        `stations-ca.crt`; `files` come in their place or beside them, by their paths, where a
+        `Path` is a link to another one. `key_of` a station there are credentials in `stations`;
+        `modes` are those of files that others may read or write, `environment` has variables,
+        `certificate` is another one of the server. `says` has a line for each mistake as far as it
+        matters, or what is said of a configuration without one, which has to be taken for what
+        stands in its files. No line has `SECRET` in it. What is right nobody can be told who has
+        no room for it (`has_room`).
         """
         await self.setup.begin()
         folder = new_folder("configuration")
@@ -248,7 +252,8 @@ class Configurations:
                 home, trust = folder / "stations" / key_of, any_authority().certificate
                 write_station_files(home, "tc", f"wss://{HOST}:1", trust=trust, token=SECRET)
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, modes)
-            said = run_program("--check", str(folder / "lns.toml"), environment=environment)
+            checks = "--check", str(folder / "lns.toml")
+            said = run_program(*checks, environment=environment, has_room=has_room)
             with far_from_utc(environment):
                 misread = [*_misread(folder, about)] if said.status == 0 else []
         finally:
@@ -260,14 +265,15 @@ class Configurations:
     @needs(Item.VIRTUAL_TIME)
     async def check_read(
         self,
-        what: Literal["broker", "Redis", "topic filter", "time"],
+        what: Literal["broker", "Redis", "topic filter", "time", "device", "text for people"],
         text: str,
         due: object = None,
     ) -> None:
         """Let a text be read: "refused" is due where nobody could.
 
         The URL of a broker or a Redis is read as it is told, with user and password; a time as µs
-        since 1970.
+        since 1970, one device as the first mistake in it, and what people shall see without any
+        login.
         """
         await self.setup.begin()
         check = Scrutiny(rule="configuration", of=f"{what} {text}", t_us=now_us())
@@ -367,10 +373,14 @@ def _misread(folder: Path, about: str) -> Iterator[Found]:
         yield from configuration.tokens(load_tokens(file), file.read_text(), meant, check)
 
 
-def _write(folder: Path, files: Mapping[str, str | bytes], modes: Mapping[str, int]) -> None:
+def _write(folder: Path, files: Mapping[str, str | bytes | Path], modes: Mapping[str, int]) -> None:
     for name, content in files.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            file.unlink(missing_ok=True)
+            file.symlink_to(folder / content)
+            continue
         file.write_bytes(content.encode() if isinstance(content, str) else content)
         file.chmod(modes.get(name, 0o600))
 
@@ -495,7 +505,13 @@ def _read(what: str, text: str) -> object:
             return str(read), read.user, read.password
         if what == "time":
             return time_us(text)
+        if what == "text for people":
+            return without_login(text)
+        if what == "device":
+            return device_of(tomllib.loads(text)).name
         expect_topic_filter(text)
     except ValueError:
         return "refused"
+    except ConfigError as mistake:
+        return str(mistake)
     return None

@@ -10,7 +10,7 @@ from typing import Any
 
 import lns
 from bench.capture.reading import Event
-from bench.clock import broken_off, left_open, never_awaited
+from bench.clock import broken_off, ill_ended, left_open, never_awaited
 from bench.device.interfaces import (
     NOT_JOINED,
     CommandRefused,
@@ -145,8 +145,7 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         if not Path(file).is_relative_to(UNDER_TEST):
             error, owner = f"{what}() was never awaited: write `await` before it", BENCH
             continue
-        whose = Owner.APPLICATION if file in OF_CONSUMER else Owner.LNS
-        case.find(serves_not(whose, f"{what}: expected to be awaited, observed forgotten"))
+        case.find(serves_not(_whose(file), f"{what}: expected to be awaited, observed forgotten"))
     stall_us = max((e["late_us"] for e in case.events if e["kind"] == "host.stalled"), default=0)
     if stall_us and error is not None and turn.excuses(cause):
         case.missed(BENCH, f"host stalled {stall_us // 1000} ms; then: {error}")
@@ -159,6 +158,12 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         rig.inspect(is_stuck=owner == Owner.DEVICE)
     except Exception as failure:
         error = error or innermost(failure)
+    for what, file in ill_ended():
+        if Path(file).is_relative_to(UNDER_TEST):
+            said = f"{what}: expected to be ended, observed let go in the middle, where it failed"
+            case.find(serves_not(_whose(file), said))
+        else:
+            error = error or f"{what}() was let go in the middle, and failed there"
     if cause is not None and error is not None:
         found = _found(cause, error, owner, case.in_order())
         if found is not None:
@@ -168,6 +173,10 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
         owner=owner,
         repeated=lambda verdict: turn.follows(verdict, cause, stalled=stall_us > 0),
     )
+
+
+def _whose(file: str) -> Owner:
+    return Owner.APPLICATION if file in OF_CONSUMER else Owner.LNS
 
 
 def serves_not(owner: Owner, text: str) -> Found:

@@ -35,6 +35,7 @@ _TOO_LATE = "lorawan/bench/late/up"
 _OF_NO_MEANING = {f"of no meaning {number}": "" for number in range(5)}
 _LEFT_WITHIN_US = _SAID_WITHIN_US = 100_000
 _AGAIN_WITHIN_US = 600_000  # half a second, and a moment
+_LONGEST_WAIT_US = 30_100_000  # however often in a row it was refused
 Brought = Callable[[str, bytes, Mapping[str, str], int], None]
 
 
@@ -73,6 +74,7 @@ class ConsumerWire:
         self._stays = self._is_left_behind = self._is_over = False
         self._renewals = self._asked_us = 0
         self._renewed_us: int | None = None
+        self._refused_us: int | None = None
         self._known: set[tuple[object, ...]] = set()  # what was brought, however long ago
         self._forget()
         for text in broken_promises():
@@ -82,7 +84,7 @@ class ConsumerWire:
     async def open(self, delivered: Callable[[Delivery], None]) -> AsyncIterator[None]:
         """Be subscribed, as a consumer is as long as it runs; for the first time at once."""
         self._broker.listen()
-        broker = self._broker
+        broker, self._refused_us = self._broker, None
         is_patient = broker.connections > 0 or broker.subscription_refusals > 0
         subscription = self._subscription = HeldSubscription(
             Broker(str(broker.path), 1), self._topics, self._client_id,
@@ -136,7 +138,7 @@ class ConsumerWire:
     def stop(self) -> None:
         """The broker is away, until `start`."""
         self._broker.stop()
-        self._renewed_us = None
+        self._renewed_us = self._refused_us = None
 
     def end(self, took_us: int) -> None:
         """The case is over, and the consumer has said goodbye, which took it so long."""
@@ -173,6 +175,9 @@ class ConsumerWire:
         if self._renewals == 1 and late_us > _AGAIN_WITHIN_US and not is_disk_slow():
             self._wrong(f"again within {_AGAIN_WITHIN_US} us", f"{late_us} us")
         self._renewed_us = None
+        if self._refused_us is not None and now_us() - self._refused_us > _LONGEST_WAIT_US:
+            self._wrong(f"again within {_LONGEST_WAIT_US} us", f"{now_us() - self._refused_us} us")
+        self._refused_us = now_us() if self._broker.subscription_refusals else None
         self._is_left_behind = TOPIC in client.filters  # it died while it asked
         due = Login(self._client_id, False, _KEEP_ALIVE_S, _SESSION_S, _HELD_MAX, _PACKET_BYTES_MAX)
         if client.login != due:

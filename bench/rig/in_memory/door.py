@@ -48,7 +48,11 @@ _APART_US, _ENDS_WITHIN_S, _HEAD_BYTES = 10_000, 60, 9
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
-_SPELLED = {"with dashes": "00-16-C0-01-F1-50-00-01", "with blanks": " 0016c001f1500001 "}
+_SPELLED = {
+    "with dashes": "00-16-C0-01-F1-50-00-01",
+    "with blanks": " 0016c001f1500001 ",
+    "for both sides": "0016C001F1500001",
+}
 _ODD = (
     *("nobody", "two names", "a server", "a server only"),
     *("a foreigner", "an expired one", "one of tomorrow"),
@@ -60,6 +64,8 @@ def _odd(kind: str) -> Pair:
     match kind:
         case "with dashes" | "with blanks":
             return any_authority().issue([_SPELLED[kind]], usages=[CLIENT])
+        case "for both sides":
+            return any_authority().issue([_SPELLED[kind]], usages=[SERVER, CLIENT])
         case "nobody":
             return any_authority().issue(["somebody"], usages=[CLIENT])
         case "two names":

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from shutil import rmtree
 from sqlite3 import Connection, connect
+from ssl import CERT_REQUIRED
 from typing import NoReturn, TypeVar
 
 from bench.chance import stream
@@ -139,11 +140,18 @@ def _broken() -> Iterator[str]:
     yield from _other_than(_stated_us, _STATED, _NOT_STATED)
     yield from _other_than(duration, _DURATIONS, ())
     yield from _other_than(lambda url: str(broker(url)), _BROKERS, _NO_BROKERS)
+    yield from _other_than(_trusts, {"mqtts://a": (True, CERT_REQUIRED), "mqtt://a": None}, ())
     yield from _other_than(_accepted, _ACCEPTED, ())
     yield from _other_than(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
     yield from _other_than(_oldest_us, _OLDEST, ())
     yield from _other_than(_done, {how: due for how, (_, due) in _EFFECTS.items()}, ())
     yield from _other_than(_is_stream, {"-": True, "/dev/null": True, "/": False}, ())
+
+
+def _trusts(url: str) -> object:
+    """Whether a broker's certificate has to be for its name, and has to be there."""
+    context = broker(url).tls_context()
+    return context and (context.check_hostname, context.verify_mode)
 
 
 def _accepted(judge: Judge) -> tuple[list[int], int]:
@@ -299,7 +307,11 @@ def ill_refused() -> tuple[str, ...]:
 def _ill_refused(file: Path, kind: str) -> Iterator[str]:
     own, *looks = _KINDS[kind]
     owner = own(file)
-    yield from _wrong(file, own, f"ours is in use by another process; {kind} belongs to one server")
+    linked = file.with_name("linked")
+    linked.symlink_to(file)
+    for name in (file, linked):  # whoever finds it by another name finds the same file
+        said = f"{name.name} is in use by another process; {kind} belongs to one server"
+        yield from _wrong(name, own, said)
     _close(owner)
     if file.stat().st_mode & 0o077:
         yield f"{kind}: expected for its owner only, observed for others as well"
