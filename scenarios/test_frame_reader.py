@@ -122,6 +122,15 @@ async def test_a_join_accept_is_opened(rig, channels):
         (("--nwk-s-key", "geheim"), "--nwk-s-key and --app-s-key are needed together"),
         (("--app-key", "geheim"), "--app-key is not hexadecimal: two digits per byte are needed"),
         (("--app-key", "00" * 15), "--app-key needs 16 bytes (32 digits)"),
+        (
+            ("--nwk-s-key", "00" * 16, "--app-s-key", "00" * 15),
+            "--app-s-key needs 16 bytes (32 digits)",
+        ),
+        (
+            ("--nwk-s-key", "00" * 17, "--app-s-key", "00" * 16),
+            "--nwk-s-key needs 16 bytes (32 digits)",
+        ),
+        (("--app-s-key", "00" * 16), "--nwk-s-key and --app-s-key are needed together"),
         (("--f-cnt", "65537"), "--f-cnt 65537 does not end in the 16 bits on the wire, 2"),
         (("--f-cnt", str((1 << 32) + 2)), "--f-cnt 4294967298 does not end in the 16 bits on the"),
     ],
