@@ -182,6 +182,14 @@ OTHERS = [
         ],
     ),
     (
+        "C002563412" + "0807060504030201" + "FFFF" + "DEADBEEF",
+        [
+            *("type rejoin-request, type 2 (LoRaWAN 1.1)", "device EUI 0102030405060708"),
+            *("join EUI not sent", "NetID 123456", "RJcount 65535"),
+            "MIC DEADBEEF (not checked: LoRaWAN 1.1 is not supported)",
+        ],
+    ),
+    (
         "C001" + "1817161514131211" + "0807060504030201" + "0001" + "DEADBEEF",
         [
             *("type rejoin-request, type 1 (LoRaWAN 1.1)", "device EUI 0102030405060708"),

@@ -2,9 +2,10 @@
 
 import pytest
 
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import COPY, FIRST
+from scenarios.words import AGAIN, COPY, FIRST, LOST, OVER, OWNED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -45,3 +46,50 @@ async def test_what_was_refused_is_not_the_newest_frame_of_which_nobody_knows_th
     await tell(rig, old, "east")
     rig.expect(old, OLD + COPY, old="west", copy="east")
     rig.expect_upstream(old, through="east", removeDuplicatesKey=key_of(device, 300, old))
+
+
+@pytest.mark.requires("own store")
+@pytest.mark.fault("store", "slow")
+async def test_a_counter_that_was_taken_while_a_claim_was_under_way_stays_taken(rig):
+    """What the store says of the claim comes later, and is of before; then the store forgets."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("listening", f_cnt=10, device_class="C", relaxed_f_cnt=False)
+    frames = [await hear(rig, device, "west", confirmed=True)]
+    rig.slow_store(milliseconds(190), "lns-a")
+    frames.append(await rig.craft(device))
+    await tell(rig, frames[1], "west")
+    await rig.wait(milliseconds(100))
+    await rig.restore_store("lns-a")
+    await rig.queue_downlink(device, payload=b"now")
+    await rig.wait(seconds(5))
+    await rig.restart_store(empty=True)
+    frames.append(await hear(rig, device, "west", confirmed=True))
+    for frame in frames:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect_answer(frames[-1], f_cnt=2)
+
+
+async def test_each_of_two_first_messages_has_three_answers_more(rig):
+    """A device that may have begun again may repeat both, by turns."""
+    device = rig.provision("relaxed", strategy="None")
+    frames = [await hear(rig, device, "west", f_cnt=f_cnt, confirmed=True) for f_cnt in (0, 1)]
+    for _ in range(4):
+        for frame in frames:
+            await tell(rig, frame, "west")
+            await rig.wait(seconds(3))
+    for frame in frames:
+        rig.expect(frame, FIRST + AGAIN * 3 + OVER, first="west", again="west", over="west")
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_server_that_has_just_begun_has_not_been_silent_for_a_day(rig, strategy):
+    """It read the store when it began: a frame that came late there is no old one here."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    rig.expect(await hear(rig, device, "west"), OWNED, owned="west")
+    await rig.wait(minutes(24 * 60 + 5))
+    await rig.restart_lns()
+    late, newer = [await hear(rig, device, "east", after=seconds(1)) for _ in range(2)]
+    await tell(rig, late, "west")
+    rig.expect(late, OWNED + LOST, owned="east", lost="west")
+    rig.expect(newer, OWNED, owned="east")
