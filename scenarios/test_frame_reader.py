@@ -38,6 +38,9 @@ async def test_a_data_frame_is_read_field_by_field(rig):
     end = f"frame id {frame.frame_id}"
     ask = "give --nwk-s-key and --app-s-key"
     rig.read_frame(frame.phy, says=[*begin, f"MIC {mic} (not checked: {ask})", end])
+    as_on_the_wire = ("--f-cnt", f_cnt)
+    not_checked = f"MIC {mic} (not checked: {ask})"
+    rig.read_frame(frame.phy, *as_on_the_wire, says=[*begin, not_checked, end])
     proven = [f"MIC {mic} (valid)", "decrypted 0102"]
     rig.read_frame(frame.phy, *with_keys(rig.alpha), says=[*begin, *proven, end])
     wrong = [f"MIC {mic} (WRONG for this key)"]
@@ -272,7 +275,8 @@ async def test_every_field_of_what_a_server_commands_is_read(rig):
     await served(rig)
     for nibble in range(16):
         mask, control, other = 0x8001 << nibble & 0xFFFF, nibble % 8, 15 - nibble
-        link_adr = bytes([3, nibble << 4 | other, mask & 0xFF, mask >> 8, control << 4 | other])
+        redundancy = nibble % 2 << 7 | control << 4 | other  # the first bit is RFU
+        link_adr = bytes([3, nibble << 4 | other, mask & 0xFF, mask >> 8, redundancy])
         named = f"LinkADRReq(dr={nibble}, tx_power={other}, ch_mask={mask},"
         named += f" ch_mask_cntl={control}, nb_trans={other})"
         read_commands(rig, DOWN, link_adr, named)

@@ -234,7 +234,7 @@ def _rx2(
 def _sizes(told: dict[str, Any], size: int, plan: ChannelPlan, check: Scrutiny) -> Iterator[Found]:
     for name in ("RX1DR", "RX2DR"):
         dr = told.get(name)
-        if dr is not None and dr < len(plan.payload_max) and (most := plan.payload_max[dr]):
+        if dr is not None and dr < len(plan.repeater_max) and (most := plan.repeater_max[dr]):
             if size - _MIC_AND_MHDR > most + OVERHEAD:
                 most += OVERHEAD + _MIC_AND_MHDR
                 yield check.wrong(f"pdu in {name}", f"at most {most} octets", size)

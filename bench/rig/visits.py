@@ -36,6 +36,7 @@ from lns.config import ConfigError, load, load_tokens
 from lns.delivery.detectors import time_us
 from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import expect_topic_filter
+from lns.lorawan.identifiers import eui
 from lns.running import run
 from lns.startup import prepare
 from lns.store.redis_wire import redis_server
@@ -260,7 +261,7 @@ class Configurations:
     @needs(Item.VIRTUAL_TIME)
     async def check_read(
         self,
-        what: Literal["broker", "Redis", "topic filter", "time"],
+        what: Literal["broker", "Redis", "topic filter", "time", "EUI"],
         text: str,
         due: object = None,
     ) -> None:
@@ -495,6 +496,8 @@ def _read(what: str, text: str) -> object:
             return str(read), read.user, read.password
         if what == "time":
             return time_us(text)
+        if what == "EUI":
+            return eui(text)
         expect_topic_filter(text)
     except ValueError:
         return "refused"

@@ -1,11 +1,11 @@
-"""Which frame is this: what was refused, waited for or came back keeps its name and its answers."""
+"""What stands in the small print: the name of what was refused, whose answers are spent, limits."""
 
 import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, FIRST, LOST, OVER, OWNED
+from scenarios.words import AGAIN, COPY, FIRST, LATE, LOST, OVER, OWNED, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -93,3 +93,51 @@ async def test_a_server_that_has_just_begun_has_not_been_silent_for_a_day(rig, s
     await tell(rig, late, "west")
     rig.expect(late, OWNED + LOST, owned="east", lost="west")
     rig.expect(newer, OWNED, owned="east")
+
+
+@pytest.mark.parametrize("octets", [33, 34, 53])
+async def test_what_a_repeater_would_have_no_room_for_waits_for_a_faster_window(rig, octets):
+    """RX2 of US915 takes 53 octets, and 33 with the header of a repeater."""
+    rig.in_region("US915")
+    device = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.expect(await hear(rig, device, "west"), FIRST, first="west")
+    await rig.queue_downlink(device, payload=bytes(octets))
+    await rig.wait(seconds(5))
+    asked = await hear(rig, device, "west")
+    rig.expect(asked, FIRST if octets == 33 else WITH_DOWNLINK, first="west")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "slow")
+@pytest.mark.parametrize(
+    ("store_us", "upstream_us", "answered"),
+    [(175_000, 425_000, WITH_DOWNLINK), (175_002, 424_998, LATE)],
+    ids=["50 ms", "less"],
+)
+async def test_what_is_ready_50_ms_before_its_window_leaves_in_it(
+    rig, store_us, upstream_us, answered
+):
+    """To the microsecond; it was wanted when its claim was over, and asks the store twice more."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    rig.expect(await hear(rig, device, "west"), OWNED, owned="west")
+    rig.slow_store(store_us, "lns-a")
+    rig.delay_upstream(upstream_us, lns="lns-a")
+    frame = await rig.craft(device)
+    await tell(rig, frame, "west")
+    await rig.wait(milliseconds(300))
+    await rig.queue_downlink(device, payload=b"now")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    name = "first" if answered is WITH_DOWNLINK else "late"
+    rig.expect(frame, answered, **{name: "west"})
+
+
+async def test_each_device_has_sixteen_places(rig):
+    """What waits for one takes none from another one."""
+    devices = [rig.provision(name, f_cnt=10) for name in ("one", "other")]
+    for _ in range(16):
+        for device in devices:
+            await rig.queue_downlink(device, payload=b"later")
+    for device in devices:
+        rig.expect(await hear(rig, device, "west"), WITH_DOWNLINK, first="west")
