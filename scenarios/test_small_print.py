@@ -14,6 +14,8 @@ OLD = Table("""
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
 
+NAMES = {"1": {"first": "west"}, "2": {"late": "west"}}
+
 
 def key_of(device, f_cnt, frame=None, life=0):
     """The name of a frame; with `frame` another one has, or may have, the one without its MIC."""
@@ -141,3 +143,35 @@ async def test_each_device_has_sixteen_places(rig):
             await rig.queue_downlink(device, payload=b"later")
     for device in devices:
         rig.expect(await hear(rig, device, "west"), WITH_DOWNLINK, first="west")
+
+
+async def test_what_an_answer_has_no_room_for_is_sent_behind_it(rig):
+    """The device always listens: nothing waits for its next frame, however long that takes."""
+    device = rig.provision("listening", f_cnt=10, device_class="C")
+    await rig.start()
+    await rig.queue_downlink(device, payload=b"first", confirmed=True)
+    await rig.queue_downlink(device, payload=bytes(51))
+    asked = await hear(rig, device, "west")
+    proves = await rig.craft(device, ack=True, f_opts=b"\x02")
+    await rig.say(rig.told(proves, by="west", dr=0), by="west")
+    await rig.wait(seconds(10))
+    for frame in (asked, proves):
+        rig.expect(frame, WITH_DOWNLINK, first="west")
+    rig.expect_answer(proves, f_port=None, f_opts_bytes=3)
+    rig.expect_downlink(device, bytes(51), window="C")
+
+
+@pytest.mark.parametrize("window", ["1", "2"])
+async def test_what_an_answer_brought_can_be_acknowledged(rig, window):
+    """However long it is on the air, the device has eight seconds before it is sent once more."""
+    device = rig.provision("listening", device_class="C", dr=0)
+    rig.only("west")
+    if window == "2":
+        rig.west.delay_uplinks(milliseconds(700))
+    await rig.queue_downlink(device, payload=b"on", confirmed=True)
+    asked = await device.send()
+    await rig.wait(seconds(3))
+    proves = await device.send()
+    rig.expect(asked, WITH_DOWNLINK if window == "1" else LATE, **NAMES[window])
+    rig.expect(proves, FIRST, first="west")
+    rig.expect_downlink(device, b"on", window=window)
