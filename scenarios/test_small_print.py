@@ -14,6 +14,10 @@ OLD = Table("""
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
 
+NEW_AGAIN = Table("""
+    strategy kind        | again
+    *        unconfirmed | DuplicateDueToResubmission forwarded NotAsked
+""")
 NAMES = {"1": {"first": "west"}, "2": {"late": "west"}}
 
 
@@ -175,3 +179,37 @@ async def test_what_an_answer_brought_can_be_acknowledged(rig, window):
     rig.expect(asked, WITH_DOWNLINK if window == "1" else LATE, **NAMES[window])
     rig.expect(proves, FIRST, first="west")
     rig.expect_downlink(device, b"on", window=window)
+
+
+async def test_a_device_of_class_c_is_spoken_to_where_its_new_session_was_heard(rig):
+    """The first frame of a session tells where it is, as any other does."""
+    device = rig.provision("listening", activation="otaa", device_class="C")
+    for station in ("west", "east"):
+        rig.only(station)
+        rig.expect(await device.join(), FIRST, first=station)
+        rig.expect(await device.send(), FIRST, first=station)
+        await rig.wait(seconds(6))
+    await rig.queue_downlink(device, payload=b"here")
+    await rig.wait(seconds(5))
+    rig.expect_downlink(device, b"here", window="C")
+
+
+async def test_what_is_a_whole_span_too_far_is_proven_and_refused(rig):
+    """Its 16 bits are those of a counter that would be new: the MIC says that it is another one."""
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    far = await hear(rig, device, "west", f_cnt=(1 << 16) + 20)
+    rig.expect(far, OLD, old="west")
+    rig.expect(await hear(rig, device, "west"), FIRST, first="west")
+
+
+async def test_what_was_refused_and_is_new_in_the_next_life_has_that_one_in_its_name(rig):
+    """Its copies too: what was known of it before is over."""
+    device = rig.provision("relaxed", f_cnt=500, strategy="None")
+    rig.expect(await hear(rig, device, "west"), FIRST, first="west")
+    old = await hear(rig, device, "west", f_cnt=300)
+    rig.expect(await hear(rig, device, "west", f_cnt=0), FIRST, first="west")
+    await tell(rig, old, "west", "east")
+    rig.expect(old, OLD + NEW_AGAIN + COPY, old="west", again="west", copy="east")
+    for station in ("west", "east"):
+        key = key_of(device, 300, life=1)
+        rig.expect_upstream(old, through=station, removeDuplicatesKey=key)
