@@ -5,7 +5,7 @@ import pytest
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, FIRST, LATE, LOST, OVER, OWNED, WITH_DOWNLINK
+from scenarios.words import AGAIN, COPY, FIRST, LATE, LOST, OVER, OWNED, TOO_LATE, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -213,3 +213,22 @@ async def test_what_was_refused_and_is_new_in_the_next_life_has_that_one_in_its_
     for station in ("west", "east"):
         key = key_of(device, 300, life=1)
         rig.expect_upstream(old, through=station, removeDuplicatesKey=key)
+
+
+@pytest.mark.fault("lns", "disk slow")
+async def test_a_station_that_begins_anew_before_rx2_is_handed_no_answer_of_before(rig):
+    """The counter was kept in time for that window, which is of a radio session that is over."""
+    rig.keep_on_disk()
+    rig.only("west")
+    before = await hear(rig, rig.charlie, "west", confirmed=True)
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(600))
+    await rig.slow_disk(milliseconds(1_300))
+    await rig.say(text, by="west")
+    await rig.wait(milliseconds(5))
+    rig.west.restart()
+    await rig.wait(seconds(5))
+    await rig.slow_disk(0)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(frame, TOO_LATE, first="west")
