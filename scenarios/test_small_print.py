@@ -232,3 +232,12 @@ async def test_a_station_that_begins_anew_before_rx2_is_handed_no_answer_of_befo
     await rig.slow_disk(0)
     rig.expect(before, FIRST, first="west")
     rig.expect(frame, TOO_LATE, first="west")
+
+
+async def test_who_asks_for_any_answer_without_adr_is_not_told_how_often_to_send(rig):
+    """It would grant that and not do it: nobody tells it before it has the ADR bit again."""
+    device = rig.provision("repeating", f_cnt=10, nb_trans=2, relaxed_f_cnt=False)
+    for adr, octets in ((False, 0), (True, 5)):
+        frame = await hear(rig, device, "west", adr=adr, adr_ack_req=True)
+        rig.expect(frame, WITH_DOWNLINK, first="west")
+        rig.expect_answer(frame, f_opts_bytes=octets)
