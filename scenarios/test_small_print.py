@@ -241,3 +241,25 @@ async def test_who_asks_for_any_answer_without_adr_is_not_told_how_often_to_send
         frame = await hear(rig, device, "west", adr=adr, adr_ack_req=True)
         rig.expect(frame, WITH_DOWNLINK, first="west")
         rig.expect_answer(frame, f_opts_bytes=octets)
+
+
+async def test_what_was_agreed_elsewhere_is_known_though_a_later_join_was_not_heard(rig):
+    """West knows the session from a frame before; the one that nobody uses is the newest."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("repeating", activation="otaa", nb_trans=2)
+    rig.only("east")
+    rig.expect(await device.join(), FIRST, first="east")
+    await device.set_adr(False)
+    rig.only("west")
+    rig.expect(await device.send(), FIRST, first="west")
+    await device.set_adr(True)
+    rig.only("east")
+    rig.expect(await device.send(), WITH_DOWNLINK, first="east")
+    rig.heard_by(("east",), ())
+    rig.expect(await device.send(transmissions=2), FIRST, first="east")
+    unheard = await rig.craft_join(device)
+    await tell(rig, unheard, "east")
+    await rig.wait(seconds(8))
+    rig.expect(unheard, FIRST, first="east")
+    rig.heard_by(("west",), ())
+    rig.expect(await device.send(transmissions=2), FIRST, first="west")
