@@ -38,6 +38,9 @@ async def test_a_data_frame_is_read_field_by_field(rig):
     end = f"frame id {frame.frame_id}"
     ask = "give --nwk-s-key and --app-s-key"
     rig.read_frame(frame.phy, says=[*begin, f"MIC {mic} (not checked: {ask})", end])
+    as_on_the_wire = ("--f-cnt", f_cnt)
+    not_checked = f"MIC {mic} (not checked: {ask})"
+    rig.read_frame(frame.phy, *as_on_the_wire, says=[*begin, not_checked, end])
     proven = [f"MIC {mic} (valid)", "decrypted 0102"]
     rig.read_frame(frame.phy, *with_keys(rig.alpha), says=[*begin, *proven, end])
     wrong = [f"MIC {mic} (WRONG for this key)"]
@@ -122,6 +125,15 @@ async def test_a_join_accept_is_opened(rig, channels):
         (("--nwk-s-key", "geheim"), "--nwk-s-key and --app-s-key are needed together"),
         (("--app-key", "geheim"), "--app-key is not hexadecimal: two digits per byte are needed"),
         (("--app-key", "00" * 15), "--app-key needs 16 bytes (32 digits)"),
+        (
+            ("--nwk-s-key", "00" * 16, "--app-s-key", "00" * 15),
+            "--app-s-key needs 16 bytes (32 digits)",
+        ),
+        (
+            ("--nwk-s-key", "00" * 17, "--app-s-key", "00" * 16),
+            "--nwk-s-key needs 16 bytes (32 digits)",
+        ),
+        (("--app-s-key", "00" * 16), "--nwk-s-key and --app-s-key are needed together"),
         (("--f-cnt", "65537"), "--f-cnt 65537 does not end in the 16 bits on the wire, 2"),
         (("--f-cnt", str((1 << 32) + 2)), "--f-cnt 4294967298 does not end in the 16 bits on the"),
     ],
@@ -169,6 +181,14 @@ OTHERS = [
         [
             *("type rejoin-request, type 0 (LoRaWAN 1.1)", "device EUI 0102030405060708"),
             *("join EUI not sent", "NetID 000013", "RJcount 10"),
+            "MIC DEADBEEF (not checked: LoRaWAN 1.1 is not supported)",
+        ],
+    ),
+    (
+        "C002563412" + "0807060504030201" + "FFFF" + "DEADBEEF",
+        [
+            *("type rejoin-request, type 2 (LoRaWAN 1.1)", "device EUI 0102030405060708"),
+            *("join EUI not sent", "NetID 123456", "RJcount 65535"),
             "MIC DEADBEEF (not checked: LoRaWAN 1.1 is not supported)",
         ],
     ),
@@ -255,7 +275,8 @@ async def test_every_field_of_what_a_server_commands_is_read(rig):
     await served(rig)
     for nibble in range(16):
         mask, control, other = 0x8001 << nibble & 0xFFFF, nibble % 8, 15 - nibble
-        link_adr = bytes([3, nibble << 4 | other, mask & 0xFF, mask >> 8, control << 4 | other])
+        redundancy = nibble % 2 << 7 | control << 4 | other  # the first bit is RFU
+        link_adr = bytes([3, nibble << 4 | other, mask & 0xFF, mask >> 8, redundancy])
         named = f"LinkADRReq(dr={nibble}, tx_power={other}, ch_mask={mask},"
         named += f" ch_mask_cntl={control}, nb_trans={other})"
         read_commands(rig, DOWN, link_adr, named)

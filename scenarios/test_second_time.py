@@ -563,8 +563,11 @@ async def test_a_life_that_began_alone_counts_beside_one_that_was_given_back(rig
 @pytest.mark.fault("store", "partition")
 @pytest.mark.parametrize("between", ["nothing", "an older frame", "a new life"])
 async def test_other_bytes_of_a_counter_that_was_given_back_are_another_frame(rig, between):
-    """A copy of the first ones went up under its name, through a server that did not own it."""
-    rig.put_on("lns-b", "east")
+    """A copy of the first ones went up under its name, through a server that did not own it.
+
+    A copy of the others has their name, whoever tells it.
+    """
+    rig.put_on("lns-b", "east", "south")
     device, one = await given_back(rig)
     if between == "a new life":
         rig.cut_store("lns-b")
@@ -573,13 +576,14 @@ async def test_other_bytes_of_a_counter_that_was_given_back_are_another_frame(ri
         rig.expect(await hear(rig, device, "east", f_cnt=1), OWNED, owned="east")
     elif between == "an older frame":
         rig.expect(await hear(rig, device, "east", f_cnt=12), OWNED, owned="east")
-    two = await hear(rig, device, "east", f_cnt=14, payload=b"two")
+    two = await hear(rig, device, "east", "south", f_cnt=14, payload=b"two")
     rig.expect(one, LOST_UPSTREAM + LOST, back="west", lost="north")
-    rig.expect(two, OWNED, owned="east")
+    rig.expect(two, OWNED + COPY, owned="east", copy="south")
     key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-14"
     rig.expect_upstream(one, through="north", removeDuplicatesKey=key)
     name = f"{key}.{two.phy[-4:].hex().upper()}"
-    rig.expect_upstream(two, through="east", removeDuplicatesKey=name)
+    for station in ("east", "south"):
+        rig.expect_upstream(two, through=station, removeDuplicatesKey=name)
 
 
 @pytest.mark.requires("slow application")

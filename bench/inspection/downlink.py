@@ -72,6 +72,25 @@ class Answered:
     """Whether a server may have forgotten that it has answered it before."""
 
     @property
+    def requests(self) -> list[int]:
+        """The commands in the uplink; none where its keys are not known."""
+        frame = self.uplink.frame
+        if self.session is None or not isinstance(frame, DataFrame):
+            return []
+        in_payload = frame.f_port == 0
+        return commands_in(
+            frame.clear(self.session.keys, self.f_cnt) if in_payload else frame.f_opts
+        )
+
+    @property
+    def asks(self) -> bool:
+        """Whether the device that sent it listens for an answer."""
+        frame = self.uplink.frame
+        if not isinstance(frame, DataFrame):
+            return True
+        return frame.confirmed or frame.bit_6 or not _ANSWERED.keys().isdisjoint(self.requests)
+
+    @property
     def is_again(self) -> bool:
         """Whether the frame was answered before."""
         return self.session is not None and self.uplink.frame_id in self.session.answered
@@ -218,7 +237,7 @@ def _rx2(
 def _sizes(told: dict[str, Any], size: int, plan: ChannelPlan, check: Scrutiny) -> Iterator[Found]:
     for name in ("RX1DR", "RX2DR"):
         dr = told.get(name)
-        if dr is not None and dr < len(plan.payload_max) and (most := plan.payload_max[dr]):
+        if dr is not None and dr < len(plan.repeater_max) and (most := plan.repeater_max[dr]):
             if size - _MIC_AND_MHDR > most + OVERHEAD:
                 most += OVERHEAD + _MIC_AND_MHDR
                 yield check.wrong(f"pdu in {name}", f"at most {most} octets", size)
@@ -320,9 +339,7 @@ def _commands(
     """The commands in an answer: those that the uplink asked for, and what the network may want."""
     uplink, session = answered.uplink, answered.session
     assert isinstance(uplink.frame, DataFrame) and session is not None
-    in_payload = uplink.frame.f_port == 0
-    asked = uplink.frame.clear(session.keys, answered.f_cnt) if in_payload else uplink.frame.f_opts
-    requests = commands_in(asked)
+    requests = answered.requests
     said = from_network(octets)
     if sum(len(command.octets) for command in said) != len(octets):
         yield check.wrong("FOpts", "whole commands of a network", octets)

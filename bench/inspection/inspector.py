@@ -30,7 +30,6 @@ from bench.inspection.requests import (
     disturbs_links,
     disturbs_servers,
     disturbs_store,
-    is_quiet,
     said_us_of,
 )
 from bench.inspection.sender import Senders
@@ -121,7 +120,7 @@ class Inspector:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
         undisturbed = not any(map(may_lose_counters, events))
         self._undisturbed = not any(map(disturbs_servers, events))
-        self._class_c.is_quiet = is_quiet(events)
+        self._class_c.begin(events)
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
         for event in events:
@@ -423,6 +422,7 @@ class Inspector:
             yield check.wrong("uplink", "one that a device of this network has sent", "another")
             return
         yield from downlink.answer(told, answered, self._network, check)
+        self._class_c.answer(event, told["pdu"], answered.device.dev_eui)
         yield from self._late(event, told, uplink, check)
         if isinstance(uplink.frame, JoinRequest):
             is_sure = len({one.frame_id for one in heard}) == 1

@@ -64,6 +64,29 @@ def outcome(
             due["f_cnt"] = sender.f_cnt
     for name, value in due.items():
         yield from check.same(name, _plain(value), _plain(told.get(name)))
+    yield from _answered(told, uplink, sender, check)
+
+
+def _answered(
+    told: Mapping[str, Any], uplink: Uplink, sender: Answered | None, check: Scrutiny
+) -> Iterator[Found]:
+    """Whether it is told that a frame asked for an answer when it did, and not when it did not.
+
+    What the network itself wants of a device may be due with a new frame only.
+    """
+    answer, is_known = str(told.get("answer")), "status" in told
+    if not is_known and told.get("reason") != "BelongsToAnotherServer":
+        yield from check.same("answer", "NotAsked", answer)
+    elif isinstance(uplink.frame, JoinRequest):
+        if "reason" in told:
+            yield from check.same("answer", "Suppressed", answer)
+        elif answer in ("Suppressed", "NotAsked"):
+            yield check.wrong("answer", "RX1, RX2 or TooLate", answer)
+    elif sender is not None and sender.session is not None:
+        if sender.asks and answer == "NotAsked":
+            yield check.wrong("answer", "that of a frame which asks for one", answer)
+        elif not sender.asks and ("reason" in told or told.get("status") in _COPIES):
+            yield from check.same("answer", "NotAsked", answer)
 
 
 class Decided:

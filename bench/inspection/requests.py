@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bench.capture.reading import Event
 from bench.inspection.known_device import KnownDevice, Wanted
 from bench.verdict.owner import Found, Scrutiny
-from bench.virtual.lorawan.air_interface import DataFrame
+from bench.virtual.lorawan.air_interface import DOWN, DataFrame, read_data
 
 QUEUE_MAX = 16
 OF_LINKS = frozenset({"cut", "half open"})
@@ -189,10 +189,14 @@ class ClassC:
     """In which session that was: its DevAddr."""
     told_by: dict[tuple[str, str], int] = field(default_factory=dict)
     unproven_us: dict[str, int] = field(default_factory=dict)
+    answered_us: dict[tuple[str, str], int] = field(default_factory=dict)
+    """When each station was handed an answer that a device has to acknowledge, and has not yet."""
     sent: dict[str, tuple[int, Wanted | None]] = field(default_factory=dict)
     wanted_us: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When an application has asked for each downlink of a device."""
     is_quiet: bool = False
+    forgets_nothing: bool = False
+    """Whether each server knows all that it has handed over."""
     sent_at_once: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """What each device was sent without an uplink: FPort and payload."""
     whose: dict[tuple[str, bytes], str] = field(default_factory=dict)
@@ -203,6 +207,11 @@ class ClassC:
     @property
     def _early_us(self) -> int:
         return _QUIET_EARLY_US if self.is_quiet else _EARLY_US
+
+    def begin(self, events: Sequence[Event]) -> None:
+        """These are the events of the case."""
+        self.is_quiet = is_quiet(events)
+        self.forgets_nothing = not any(map(disturbs_servers, events))
 
     def hand_over(self, station: str, pdu: str, dev_eui: str) -> None:
         """A station was handed a downlink."""
@@ -229,6 +238,7 @@ class ClassC:
         self.sent.pop(dev_eui, None)
         if frame.ack:
             self.unproven_us.pop(dev_eui, None)
+        self.answered_us.pop((dev_eui, station), None)
 
     def outcome(self, event: Event) -> None:
         """What became of a reception."""
@@ -264,8 +274,19 @@ class ClassC:
             after_ms = (said_us - before_us) // 1000
             due = f"{ACK_US // 1000} ms after one that is to be acknowledged"
             yield check.wrong("time", due, f"{after_ms} ms")
+        answered_us = self.answered_us.get((dev_eui, event["station"]))
+        if self.forgets_nothing and answered_us is not None and said_us - answered_us < ACK_US:
+            after_ms = (said_us - answered_us) // 1000
+            due = f"{ACK_US // 1000} ms after an answer that is to be acknowledged"
+            yield check.wrong("time", due, f"{after_ms} ms")
         if frame is not None and frame.confirmed:
             self.unproven_us[dev_eui] = said_us
+
+    def answer(self, event: Event, pdu: str, dev_eui: str) -> None:
+        """A station is handed an answer to a frame of a device."""
+        frame = read_data(bytes.fromhex(pdu))
+        if frame is not None and frame.direction == DOWN and frame.confirmed:
+            self.answered_us[dev_eui, event["station"]] = said_us_of(event)
 
     def next_one(
         self, event: Event, device: KnownDevice, sent: Wanted | None, check: Scrutiny

@@ -187,6 +187,13 @@ def is_confirmation(words: Words) -> bool:
     return any(b":confirmed:" in key for key in run_by(words)[0])
 
 
+def looked_at(words: Words) -> list[bytes]:
+    """The places that a request names, or the frame that it gives back."""
+    keys = run_by(words)[0]
+    is_given_back = len(keys) == 2 and b":frame:" in keys[1]
+    return [keys[1]] if is_given_back else [key for key in words if b":held:" in key]
+
+
 def is_reservation(words: Words) -> bool:
     """Whether a consumer asks for places."""
     return any(b":numbers" in key for key in run_by(words)[0]) and not is_confirmation(words)
@@ -222,9 +229,16 @@ def positions_taken(words: Words) -> int:
 
 
 def released(words: Words, before: Held, after: Held) -> Iterator[str]:
-    """Whoever has decided releases what it holds, and nothing that others do."""
+    """Whoever has decided releases what it holds, and nothing that others do.
+
+    A frame that is given back is remembered no longer than it was.
+    """
     token = run_by(words)[1][0]
-    for place, (holder, _) in before.items():
+    for place, (holder, left_ms) in before.items():
+        if b":frame:" in place:
+            if after[place][1] > left_ms:
+                yield f"{place.decode()}: expected {left_ms} ms, observed {after[place][1]} ms"
+            continue
         due = None if holder == token else holder
         if after[place][0] != due:
             name = place.decode(errors="replace")

@@ -187,6 +187,8 @@ class Log:
         said = [" ".join(line.split()) for line in (out.getvalue() + wrong.getvalue()).splitlines()]
         check = Scrutiny(rule="frame reader", of=f"what is read in {phy.hex()}", t_us=now_us())
         found = [*check.same("status", status, ended)]
+        other = "standard output" if status else "standard error"  # who reads a pipe sees it alone
+        found += check.same(other, None, (out if status else wrong).getvalue() or None)
         for due, line in zip_longest(says, said, fillvalue=""):
             found += check.same("line", due, line)
         for one in found:

@@ -37,6 +37,7 @@ from lns.config import ConfigError, device_of, load, load_tokens
 from lns.delivery.detectors import time_us
 from lns.delivery.mqtt_session import broker
 from lns.delivery.subscription import expect_topic_filter
+from lns.lorawan.identifiers import eui
 from lns.running import run
 from lns.server.address import without_login
 from lns.startup import prepare
@@ -265,7 +266,9 @@ class Configurations:
     @needs(Item.VIRTUAL_TIME)
     async def check_read(
         self,
-        what: Literal["broker", "Redis", "topic filter", "time", "device", "text for people"],
+        what: Literal[
+            "broker", "Redis", "topic filter", "time", "EUI", "device", "text for people"
+        ],
         text: str,
         due: object = None,
     ) -> None:
@@ -509,6 +512,8 @@ def _read(what: str, text: str) -> object:
             return without_login(text)
         if what == "device":
             return device_of(tomllib.loads(text)).name
+        if what == "EUI":
+            return eui(text)
         expect_topic_filter(text)
     except ValueError:
         return "refused"

@@ -416,11 +416,13 @@ class Downlinks:
         if scheduled is None:
             return
         self._class_c.on_air(scheduled.dev_eui, self._airtime_us(report.dr, scheduled.pdu_bytes))
-        if scheduled.carries is None:
-            return
-        if not scheduled.carries.downlink.confirmed:
-            self.queues.prove(scheduled.dev_eui, scheduled.carries)
-        self._class_c.stir(scheduled.dev_eui)
+        carried = scheduled.carries
+        if carried is not None and carried.downlink.confirmed:
+            return  # who sent it waits until the device has had time to acknowledge it
+        if carried is not None:
+            self.queues.prove(scheduled.dev_eui, carried)
+        if scheduled.f_cnt_down is not None:
+            self._class_c.stir(scheduled.dev_eui)  # behind an accept nobody has been heard yet
 
     def _airtime_us(self, dr: int, pdu_bytes: int) -> int:
         known = self._region.data_rates[dr : dr + 1]

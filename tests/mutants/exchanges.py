@@ -9,6 +9,7 @@ XTIME = "tests/lns/station/test_xtime.py"
 JOINS = "scenarios/test_joins.py"
 UNEXPECTED = "tests/lns/test_unexpected_error.py"
 IDENTIFIERS = "tests/lns/lorawan/test_identifiers.py"
+SMALL_PRINT = "scenarios/test_small_print.py"
 
 MUTANTS = (
     Mutant(
@@ -89,8 +90,25 @@ MUTANTS = (
     Mutant(
         "application downlink never done",
         "lns/downlink/downlink.py",
-        "            self.queues.prove(scheduled.dev_eui, scheduled.carries)",
+        "            self.queues.prove(scheduled.dev_eui, carried)",
         "            pass",
+    ),
+    Mutant(
+        "class C sends again at once what an answer brought",
+        "lns/downlink/downlink.py",
+        "            return  # who sent it waits until the device has had time to acknowledge it\n"
+        "        if carried is not None:\n",
+        "            pass\n        elif carried is not None:\n",
+        SMALL_PRINT,
+        says=r"time: expected 8000 ms after an answer that is to be acknowledged",
+    ),
+    Mutant(
+        "class C stands still behind an answer that carried nothing",
+        "lns/downlink/downlink.py",
+        "        if scheduled.f_cnt_down is not None:\n            self._class_c.stir",
+        "        if carried is not None:\n            self._class_c.stir",
+        SMALL_PRINT,
+        says=r"expected at a station at once, observed nowhere",
     ),
     Mutant(
         "class C through another station",

@@ -139,8 +139,8 @@ MUTANTS = (
     Mutant(
         "station proves a confirmed downlink",
         DOWNLINK,
-        "        if not scheduled.carries.downlink.confirmed:\n",
-        "        if True:\n",
+        "        if carried is not None and carried.downlink.confirmed:\n",
+        "        if False:\n",
         ANSWERS,
     ),
     Mutant(

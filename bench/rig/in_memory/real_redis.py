@@ -48,6 +48,7 @@ from bench.inspection.store import (
     is_reservation,
     joined,
     left_of_before,
+    looked_at,
     meet,
     packed,
     positions_taken,
@@ -386,7 +387,7 @@ class RealRedis:
 
     def _look_at(self, words: Words, before: Held, reply: Any) -> None:
         self.tell_wrong(expiries(words, self._retention_us // 1_000))
-        if is_confirmation(words):
+        if before and not is_reservation(words):
             self.tell_wrong(released(words, before, self._held(words)))
         if is_reservation(words):
             inbox = words[3].decode()
@@ -421,7 +422,7 @@ class RealRedis:
 
     def _held(self, words: Words) -> Held:
         """Who holds the places of a request, and for how long yet (ms)."""
-        keys = [key for key in words if b":held:" in key]
+        keys = looked_at(words)
         told = iter(_ask_all([(asked, key) for key in keys for asked in ("GET", "PTTL")]))
         return {key: (next(told), next(told)) for key in keys}
 

@@ -94,3 +94,24 @@ def test_a_device_is_spoken_to_in_the_session_that_it_was_heard_in() -> None:
     for lns, dev_addr, wrong in (("a", "26000001", 0), ("a", "26000002", 1), ("b", "26000001", 0)):
         books.outcome({**accepted, "lns": lns, "dev_addr": dev_addr})
         assert len(list(books.spoken_to(frame, DEV_EUI, CHECK))) == wrong
+
+
+CONFIRMED, UNCONFIRMED = "A0010000260000000201DEADBEEF", "60010000260000000201DEADBEEF"
+
+
+def too_soon(
+    after_us: int, *, pdu: str = CONFIRMED, by: str = "west", forgets: bool = False
+) -> int:
+    """How many complaints there are of what comes without an uplink so long after an answer."""
+    books = ClassC(lambda eui: eui, forgets_nothing=not forgets)
+    books.answer({"station": "west", "t_us": 1_000_000}, pdu, DEV_EUI)
+    event = {"station": by, "t_us": 1_000_000 + after_us}
+    return len(list(books.too_soon(event, None, DEV_EUI, CHECK)))
+
+
+def test_an_answer_has_time_to_be_acknowledged() -> None:
+    assert too_soon(ACK_US) == 0
+    assert too_soon(ACK_US - 1) == 1
+    assert too_soon(ACK_US - 1, pdu=UNCONFIRMED) == 0
+    assert too_soon(ACK_US - 1, by="east") == 0
+    assert too_soon(ACK_US - 1, forgets=True) == 0

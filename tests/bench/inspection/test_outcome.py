@@ -41,7 +41,7 @@ def data(**changed: object) -> dict[str, Any]:
     mic = DATA[-4:].hex().upper()
     told = {"dev_eui": DEV_EUI, "dev_addr": "26000001", "f_cnt": 0x1000A, "mic": mic}
     told |= {"confirmed": True, "strategy": "Drop", "status": "NonDuplicate"}
-    told |= {"upstream": "forwarded", **changed}
+    told |= {"upstream": "forwarded", "answer": "RX1", **changed}
     return {name: value for name, value in told.items() if value is not None}
 
 
@@ -67,7 +67,7 @@ def test_a_word_is_the_same_from_another_process() -> None:
 
 
 def test_nobody_is_named_who_is_not_known() -> None:
-    unknown = {"status": None, "upstream": "dropped", "reason": "MicMismatch"}
+    unknown = {"status": None, "upstream": "dropped", "reason": "MicMismatch", "answer": "NotAsked"}
     assert wrong(DATA, data(**unknown, dev_eui=None), sent=False) == []
     assert wrong(DATA, data(**unknown), sent=False) == ["dev_eui"]
 
@@ -75,14 +75,69 @@ def test_nobody_is_named_who_is_not_known() -> None:
 def test_a_join_is_of_the_device_that_it_names() -> None:
     mic = {"mic": JOIN[-4:].hex().upper()}
     told = {"status": "NonDuplicate", "upstream": "dropped", "strategy": "Drop", **mic}
+    told["answer"] = "RX1"
     assert wrong(JOIN, told | {"dev_eui": DEV_EUI}) == []
     assert wrong(JOIN, told | {"dev_eui": JOIN_EUI}, sent=False) == ["dev_eui"]
     assert wrong(JOIN, told | {"dev_eui": DEV_EUI, "mic": "00000000"}) == ["mic"]
-    refused = {"upstream": "dropped", "reason": "UnknownDevice", **mic}
+    refused = {"upstream": "dropped", "reason": "UnknownDevice", "answer": "NotAsked", **mic}
     assert wrong(JOIN, refused, sent=False) == []
     assert wrong(JOIN, refused | {"dev_eui": DEV_EUI}, sent=False) == ["dev_eui"]
     others = {"upstream": "dropped", "reason": "BelongsToAnotherServer", **mic}
-    assert wrong(JOIN, others | {"dev_eui": DEV_EUI}, sent=False) == []
+    others |= {"dev_eui": DEV_EUI, "answer": "Suppressed"}
+    assert wrong(JOIN, others, sent=False) == []
+
+
+REFUSED = {"upstream": "dropped", "reason": "InvalidFrameCounter"}
+NAMELESS = {"status": None, "dev_eui": None, "strategy": None, "f_cnt": None}
+
+
+def asking(*, confirmed: bool = False, f_opts: bytes = b"", port: int = 2) -> bytes:
+    kind = Kind.CONFIRMED_UP if confirmed else Kind.UNCONFIRMED_UP
+    payload = b"\x0d" if port == 0 else b"hi"
+    return data_frame(kind, "26000001", KEYS, 0x1000A, f_port=port, payload=payload, f_opts=f_opts)
+
+
+@pytest.mark.parametrize(
+    ("phy", "changed", "answer", "is_right"),
+    [
+        (DATA, {}, "NotAsked", False),
+        (DATA, REFUSED, "NotAsked", False),
+        (DATA, REFUSED, "Suppressed", True),
+        (asking(), {}, "NotAsked", True),
+        (asking(), {}, "RX1", True),
+        (asking(), REFUSED, "Suppressed", False),
+        (asking(), {"status": "SoftDuplicate"}, "Suppressed", False),
+        (asking(f_opts=b"\x02"), REFUSED, "NotAsked", False),
+        (asking(f_opts=b"\x06\x00\x00\x0d"), REFUSED, "NotAsked", False),
+        (asking(port=0), REFUSED, "NotAsked", False),
+        (DATA, {**NAMELESS, "upstream": "dropped", "reason": "MicMismatch"}, "Suppressed", False),
+    ],
+)
+def test_whoever_asks_for_an_answer_is_told_to_have_asked(
+    phy: bytes, changed: dict[str, object], answer: str, is_right: bool
+) -> None:
+    told = data(**changed, answer=answer)
+    told |= {"mic": phy[-4:].hex().upper(), "confirmed": phy is DATA}
+    assert wrong(phy, told, sent="dev_eui" in told) == ([] if is_right else ["answer"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "answer", "is_right"),
+    [
+        ({"status": "NonDuplicate"}, "RX2", True),
+        ({"status": "NonDuplicate"}, "Suppressed", False),
+        ({"status": "NonDuplicate", "reason": "DevNonceUsed"}, "Suppressed", True),
+        ({"status": "Duplicate", "reason": "Duplicate"}, "NotAsked", False),
+        ({"reason": "MicMismatch"}, "Suppressed", False),
+    ],
+)
+def test_a_join_that_is_proven_asks_for_its_accept(
+    changed: dict[str, object], answer: str, is_right: bool
+) -> None:
+    told = {"mic": JOIN[-4:].hex().upper(), "upstream": "dropped", "answer": answer, **changed}
+    if "status" in told:
+        told |= {"dev_eui": DEV_EUI, "strategy": "Drop"}
+    assert wrong(JOIN, told, sent="status" in told) == ([] if is_right else ["answer"])
 
 
 @pytest.mark.parametrize(

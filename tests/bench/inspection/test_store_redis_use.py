@@ -20,6 +20,7 @@ from bench.inspection.store import (
     is_confirmation,
     is_reservation,
     left_of_before,
+    looked_at,
     released,
     reserved,
 )
@@ -248,3 +249,13 @@ def test_what_could_not_be_confirmed_is_said_again_soon(after_us: int, wrong: in
     assert len(list(insistence.comes("a", 10 + after_us))) == wrong
     insistence.is_over("a")
     assert not list(insistence.comes("a", 100_000_000))
+
+
+def test_a_frame_that_is_given_back_is_remembered_no_longer_than_it_was() -> None:
+    claim, frame = b"lns:{1}:claim:26000001", b"lns:{1}:frame:26000001:1:AAAAAAAA"
+    words = (b"EVALSHA", b"0" * 40, b"2", claim, frame, b"lns-a")
+    assert looked_at(words) == [frame]
+    assert looked_at((*words[:2], b"3", claim, b"lns:{1}:f_cnt_down", frame, b"lns-a")) == []
+    before = {frame: (b"0 lns-a", 500)}
+    for left_ms, wrong in ((499, 0), (500, 0), (501, 1)):
+        assert len(list(released(words, before, {frame: (b"0- ", left_ms)}))) == wrong
