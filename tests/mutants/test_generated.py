@@ -172,6 +172,12 @@ def test_what_nobody_can_see_still_fits_its_module() -> None:
         assert why.endswith(".") and len(why.split()) >= 8, f"{mutant.name}: say why"
 
 
+def test_an_edit_is_listed_once() -> None:
+    faults = [*all_written(), *map(written, edges.EQUIVALENT)]
+    listed = Counter((fault.file, fault.broken()) for fault in faults)
+    assert [fault.name for fault in faults if listed[fault.file, fault.broken()] > 1] == []
+
+
 def test_whoever_comes_into_a_coroutine_may_come_past_any_line_of_it() -> None:
     file = "lns/server/station_server.py"
     lines = (ROOT / file).read_text("utf-8").splitlines()
