@@ -389,11 +389,6 @@ async def fill_application(world: World) -> None:
         await world.rig.make_room()
 
 
-async def let_time_pass(world: World) -> None:
-    """A frame comes again when its window is over, or hours later."""
-    await world.rig.wait(world.dice.choice([minutes(10), minutes(180), minutes(1_500)]))
-
-
 WEIGHTS: dict[Act, float] = {
     send: 8, send_confirmed: 8, send_often: 3, join: 2, restart_device: 2, replay: 5, wait: 3,
     wait_long: 1, ask: 6, ask_status: 2, ask_nonsense: 1, tell_commands: 4, tell_join: 1, forge: 1,
@@ -405,7 +400,7 @@ WEIGHTS: dict[Act, float] = {
     delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5, restart_store: 0.5,
     disturb_redis: 1, orphan: 1, fill_disk: 1,
     refuse_logins: 1, stop_broker: 1, inject: 1, craft_join: 1, ask_time: 2, repeat_session: 0.5,
-    slow_disk: 1, fill_application: 0.5, let_time_pass: 0.3,
+    slow_disk: 1, fill_application: 0.5,
 }  # fmt: skip
 
 
