@@ -565,7 +565,7 @@ def _no_downlink_counter_twice(evidence: Evidence) -> Iterator[str]:
         if "f_cnt_down" not in event:
             continue
         session, f_cnt = (event["dev_eui"], event.get("dev_addr")), event["f_cnt_down"]
-        own = used[session].setdefault(event["lns"], [])
+        own = used[session].setdefault(event.get("lns", ""), [])
         if (own and f_cnt <= max(own)) or any(f_cnt in one for one in used[session].values()):
             yield f"{session[0]}: FCntDown {f_cnt} after {max([f_cnt, *own])}"
         own.append(f_cnt)
