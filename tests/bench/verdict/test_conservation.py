@@ -162,6 +162,19 @@ def test_a_downlink_counter_may_not_go_back() -> None:
     assert violation == "no downlink counter twice: 70B3D57ED0000001: FCntDown 0 after 7"
 
 
+@pytest.mark.parametrize(("f_cnt_down", "lns", "balances"), [
+    (0, "lns-b", True), (7, "lns-b", False), (0, "lns-a", False), (8, "lns-a", True),
+])  # fmt: skip
+def test_of_several_servers_each_keeps_its_own_order(
+    f_cnt_down: int, lns: str, balances: bool
+) -> None:
+    events = [{**event} for event in good(*second_frame(f_cnt_down))]
+    first, second = (event for event in events if event["kind"] == "lns.downlink")
+    first |= {"f_cnt_down": 7, "lns": "lns-a"}
+    second["lns"] = lns
+    assert (COUNTER not in rules(events)) is balances
+
+
 def test_downlinks_without_a_counter_are_join_accepts() -> None:
     accept = scheduled(EAST, 66, frame_id=JOIN)
     del accept["f_cnt_down"], accept["dev_addr"]
