@@ -300,8 +300,9 @@ class VirtualTimeLoop(BaseEventLoop):
         """Livelock if a server or a consumer waits in a call of its own since the last look."""
         *turn, used_s = self._still_at
         is_same = turn == [self._now_us, self._turns]
-        rested = time.process_time() - used_s < standstill.HARDLY * standstill.STILL_EACH_S
-        self._still_at = self._now_us, self._turns, time.process_time()
+        busy_s = standstill.busy_s()
+        rested = busy_s - used_s < standstill.HARDLY * standstill.STILL_EACH_S
+        self._still_at = self._now_us, self._turns, busy_s
         if is_same and rested and (inmost := standstill.inmost_of(frame)) is not None:
             self._break_off(inmost, "all stand still")
 

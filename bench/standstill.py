@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from traceback import walk_stack
 from types import CoroutineType, FrameType
 from typing import Any
@@ -20,12 +21,23 @@ from typing import Any
 LOOKS_EACH_S = 2
 """Of the processor. A turn that is still the same at the next look never ends."""
 STILL_EACH_S = 10
-"""On the wall. A turn that is still the same at the next look, and had hardly any of the processor,
-waits for what cannot come."""
+"""On the wall. A turn that is still the same at the next look, and neither had a processor for more
+than hardly any of that nor waited for one, waits for what cannot come."""
 HARDLY = 0.1
 
+_WAITED = Path("/proc/self/schedstat")
+"""How long a process ran and how long it waited to run, in ns (Linux)."""
 _LENT = {"lns.clock", "lns.capture", "bench.clock"}
 """What the bench reads its clock and writes its captures with, and the loop that all run on."""
+
+
+def busy_s() -> float:
+    """For how long this process has had a processor, or would have used one that others had."""
+    try:
+        _, waited_ns, *_ = map(int, _WAITED.read_text("ascii").split())
+    except (OSError, ValueError):
+        waited_ns = 0  # nobody tells: only what it had counts
+    return time.process_time() + waited_ns / 1_000_000_000
 
 
 def is_of(frame: FrameType, *packages: str) -> bool:
