@@ -319,6 +319,9 @@ async def disturb_redis(world: World) -> None:
     if world.in_redis:
         how = world.dice.choice(["fail over", "forget scripts", "let expire", "be full", "hang"])
         await world.rig.disturb_redis(how)
+        if how == "hang":
+            await world.device.send(b"hangs")
+            await world.rig.wait(seconds(5))  # who begins meanwhile finds no store
         if how == "be full":
             await world.device.send(b"full")
             await world.rig.disturb_redis("have room")
