@@ -380,3 +380,17 @@ async def test_a_device_grants_in_its_next_frame_while_the_one_before_is_decided
         await rig.wait(milliseconds(5))
     await rig.wait(seconds(5))
     await rig.restore_store()
+
+
+@pytest.mark.fault("broker", "is slow")
+async def test_a_status_is_wanted_that_is_on_its_way_to_the_application(rig):
+    """The device has told it unasked, and the server is about to hand it over."""
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.delay_upstream(milliseconds(1_500))
+    frame = await rig.craft(rig.alpha, f_opts=b"\x06\x80\x05")
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(1))
+    await rig.queue_status(rig.alpha)
+    await rig.wait(seconds(5))

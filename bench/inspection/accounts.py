@@ -379,6 +379,8 @@ class Accounts:
                 named = self._clocks.named.get(event["station"], frozenset())
                 self._late.outcome(event, named if self._alone else frozenset())
                 self._unverified.outcome(event)
+                if event.get("level2") != "NotOwner":
+                    self._requests.telling.pop(event.get("frame_id", ""), None)
                 yield from self._claimed(event)
             case "upstream.published" | "upstream.status":
                 self._unverified.message(event)
@@ -458,9 +460,10 @@ class Accounts:
         """A device says that it has heard a confirmed downlink."""
         self._requests.prove(dev_eui, confirmed=True)
 
-    def status_told(self, dev_eui: str) -> None:
+    def status_told(self, dev_eui: str, frame_id: str) -> None:
         """A device has said how it is."""
         self._requests.statuses_told.add(dev_eui)
+        self._requests.telling[frame_id] = dev_eui
 
     def unreadable(self, station: str, msgtype: str) -> None:
         """A station has said something that is no reception and that nobody can read."""

@@ -262,7 +262,7 @@ class Inspector:
             if uplink.frame.ack:
                 self._accounts.acknowledged(dev_eui)
             if message.statuses(answered):
-                self._accounts.status_told(dev_eui)
+                self._accounts.status_told(dev_eui, uplink.frame_id)
             key = dev_eui, uplink.station, answered.f_cnt
             self._messages.setdefault(key, []).append(answered)
         elif answered is not None:

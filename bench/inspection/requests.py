@@ -37,6 +37,8 @@ class Requests:
     """Whose status applications want, by server and device."""
     statuses_told: set[str] = field(default_factory=set)
     """Which devices have told theirs since an application wanted it."""
+    telling: dict[str, str] = field(default_factory=dict)
+    """The frames that tell one and are not decided yet, and whose they are."""
     unreadable: int = 0
     proofs: defaultdict[tuple[str, bool], int] = field(default_factory=lambda: defaultdict(int))
     """Per device and whether it was confirmed: acknowledgements, or reports of a station."""
@@ -128,7 +130,8 @@ class Requests:
             yield from check.same("request", _kind(asked), _kind(event))
         if event["stage"] == "queued" and asked["wants"] == "status":
             self.statuses.add((event.get("lns", ""), dev_eui))
-            self.statuses_told.discard(dev_eui)
+            if dev_eui not in self.telling.values():
+                self.statuses_told.discard(dev_eui)
         if event["stage"] == "queued" and asked["wants"] == "downlink":
             self.waiting[event.get("lns", ""), dev_eui].append(_kind(event))
 
