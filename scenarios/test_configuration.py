@@ -259,6 +259,10 @@ DOORS = [
         f'{LNS}public_uri = "ws://a:1"\n{TLS}',
         "lns.toml:3: lns.public_uri: with [tls] it has to beg",
     ),
+    (
+        f'\ufeff{LNS}public_uri = "ws://a:1"\n{TLS}',
+        "lns.toml:3: lns.public_uri: with [tls] it has to begin with wss://",
+    ),
     (NAMED, taken()),
     (NAMED + CA, taken(shows="a certificate with its EUI of client_ca")),
     (NAMED + CA + ANY, taken(shows="any certificate of client_ca")),
