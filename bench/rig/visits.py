@@ -115,7 +115,7 @@ class Visits:
         door = self._door(lns)
         if because is not None:
             door.expect_refused(because, self._eui(of), 1)
-        began_us = now_us()
+        number = door.refusals
         tls = None if plain else door.shown(self._eui(shows))
         answer: Answer = await door.knock(
             says, shows=tls, host=host, at_cups=at_cups, reads=reads, leaves_after_us=leaves
@@ -123,7 +123,7 @@ class Visits:
         if status is not None:
             self.expect_said("status", status, answer.status)
         if because is not None:
-            door.expect_refused_since(because, self._eui(of), began_us)
+            door.expect_refused_since(because, self._eui(of), number)
         self._look_at(answer, because, at_cups=at_cups)
         if closed_with is not None:
             self.expect_said("closed with", closed_with, answer.closed_with)

@@ -45,7 +45,6 @@ from lns.startup import prepare
 HOST, IPV6_HOST = "127.0.0.1", "::1"
 DISCOVERY = "/router-info"
 _APART_US, _ENDS_WITHIN_S, _HEAD_BYTES = 10_000, 60, 9
-_TOLD_WITHIN_US = 1_000
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
 
 
@@ -145,6 +144,7 @@ class Door:
         self._goodbyes: list[tuple[str, str]] = []
         self._brought: list[tuple[str, tuple[int, int]]] = []
         self._refused: Counter[tuple[str, str | None]] = Counter()
+        self.refusals = 0
         self._refused_at: defaultdict[tuple[str, str | None], list[int]] = defaultdict(list)
         self._due_in: list[tuple[str, str | None, int, int]] = []
         self._here: Counter[str | None] = Counter()
@@ -292,9 +292,10 @@ class Door:
         """Be refused so often for this reason; whatever else is refused is wrong."""
         self._due[why, station] += times
 
-    def expect_refused_since(self, why: str, station: Eui | None, began_us: int) -> None:
+    def expect_refused_since(self, why: str, station: Eui | None, number: int) -> None:
         """That is told of who came then and has left now, and not of another one."""
-        self._due_in.append((why, station, began_us, now_us() + _TOLD_WITHIN_US))
+        # Virtual time may stand still meanwhile.
+        self._due_in.append((why, station, number, max(self.refusals, number + 1)))
 
     def expect_goodbye(self, station: Eui, why: str) -> None:
         """A connection of a station ends, and these words are in the reason."""
@@ -323,7 +324,8 @@ class Door:
             self._wrong(f"somebody came from {event.peer}: expected {', '.join(self._hosts)}")
         if event.stage == "refused":
             self._refused[event.cause or "", event.station] += 1
-            self._refused_at[event.cause or "", event.station].append(now_us())
+            self._refused_at[event.cause or "", event.station].append(self.refusals)
+            self.refusals += 1
         elif event.stage == "connected":
             self._here[event.station] += 1
         else:
@@ -335,9 +337,9 @@ class Door:
             self._wrong(f"{station or 'somebody'} is refused ({why}): expected {times} more times")
         for (why, station), times in (self._refused - self._due).items():
             self._wrong(f"{station or 'somebody'} is refused ({why}): observed {times} too many")
-        for why, station, began_us, until_us in self._due_in:
-            at_us = self._refused_at[why, station]
-            if at_us and not any(began_us <= one_us <= until_us for one_us in at_us):
+        for why, station, first, end in self._due_in:
+            numbers = self._refused_at[why, station]
+            if numbers and not any(first <= number < end for number in numbers):
                 self._wrong(f"{station or 'somebody'} is refused ({why}): observed another one")
         for station, why in self._goodbyes:
             causes = [one.cause or "none" for one in self._ended if one.station == station]
