@@ -61,14 +61,15 @@ def main(argv: list[str] | None = None) -> int:
         # Nearly all that a frame leaves behind goes without it: it looks a tenth as often.
         gc.set_threshold(7_000)
         with read_from(monotonic_us):
-            asyncio.run(run(startup, _tell_where))
+            asyncio.run(run(startup, tell_where))
     except ConfigError as error:
         print(without_controls(str(error)), file=sys.stderr)
         return WRONG
     return 0
 
 
-def _tell_where(uri: str) -> None:
+def tell_where(uri: str) -> None:
+    """Say on standard output where stations can connect; the log says why nobody can be told."""
     why = _print(f"listening {uri}")
     if why:  # stations connect all the same
         log.info("listening %s (nobody can be told: %s)", uri, why)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from lns.capture import naming
 from lns.clock import StoreUnavailable, Utc
 from lns.config import Config, LnsFile, UpstreamSection, load_tokens
 from lns.dedup.claim import Claims, SoleServer
@@ -451,7 +452,8 @@ def _setup(folder: Path) -> StationSetup:
 def _category(folder: Path, name: str) -> Category:
     def content(suffix: str) -> bytes:
         file = folder / f"{name}.{suffix}"
-        return file.read_bytes() if file.is_file() else b""
+        with naming(file):
+            return file.read_bytes() if file.is_file() else b""
 
     files = StationFiles(content("trust"), content("crt"), content("key"))
     uri = content("uri").decode("ascii").strip()

@@ -1,6 +1,7 @@
 """What is an operator told who has written something wrong, and which configurations are taken?"""
 
 import json
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -47,6 +48,7 @@ app_s_key = "{KEY[::-1]}"
 """
 STATION = "0016C001F1500001"
 HTTPS = '[cups]\nlisten = "192.0.2.1:443"\ncredentials = "stations"\n'
+LONG = "x" * 256
 ADDRESS = 'an address is "host:port", such as "127.0.0.1:6090"'
 URI = "a URI for stations has scheme, host and port, such as wss://lns.example:443"
 STORES = "served are: memory://, redis://, redis+sentinel://, rediss://, rediss+sentinel://, sqlite"
@@ -153,6 +155,14 @@ KEYS = [
     (EVERY_KEY, taken(region="AS923-1", stations="1 listed")),
     (f"{LNS}region = [\n\n\n", "lns.toml:5: not TOML: "),
     (f'{LNS}devices = "."', "lns.toml:3: lns.devices: there is no file "),
+    (
+        f'{LNS}devices = "{LONG}"',
+        f"lns.toml:3: lns.devices: {LONG} cannot be read: File name too long",
+    ),
+    (
+        f'{LNS}[cups]\nlisten = "127.0.0.1:1"\ncredentials = "./{LONG}"',
+        f"lns.toml:5: cups.credentials: {LONG} cannot be read: File name too long",
+    ),
     (f'{LNS}[capture]\npath = "a.jsonl"', taken()),
     (f'{LNS}[capture]\npath = "jsonl"', "lns.toml:4: capture.path: the name of a capture ends in"),
     (f'{LNS}[capture]\npath = "a.json"', "lns.toml:4: capture.path: the name of a capture ends in"),
@@ -248,6 +258,10 @@ DOORS = [
     (
         f'{LNS}public_uri = "ws://a:1"\n{TLS}',
         "lns.toml:3: lns.public_uri: with [tls] it has to beg",
+    ),
+    (
+        f'\ufeff{LNS}public_uri = "ws://a:1"\n{TLS}',
+        "lns.toml:3: lns.public_uri: with [tls] it has to begin with wss://",
     ),
     (NAMED, taken()),
     (NAMED + CA, taken(shows="a certificate with its EUI of client_ca")),
@@ -569,6 +583,13 @@ async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
         await rig.check_configuration(lns_toml, says, files)
 
 
+async def test_a_file_that_nobody_has_written_is_not_read_to_its_end(rig):
+    """Whatever is in it: one octet more than 64 MiB is too much."""
+    await served(rig)
+    said = "devices.toml: cannot be read: it has more than 64 MiB"
+    await rig.check_configuration(LNS, said, {"devices.toml": bytes((64 << 20) + 1)})
+
+
 async def test_what_is_right_and_cannot_be_said_is_no_success(rig):
     """Nobody who has asked would know."""
     await served(rig)
@@ -672,6 +693,8 @@ GUARDED = [
       for host in ("127.0.0.1", "[::1]", "localhost")),
     (LNS + HTTPS.replace("192.0.2.1", "localhost.example"), CLEAR),
 ]  # fmt: skip
+UNREADABLE = Path("/proc/self/mem")
+"""Whoever opens it has a file, and gets nothing of it."""
 SCHEMES = {"tc": ("ws", "wss"), "cups": ("http", "https")}
 ODD = [
     ({}, "lns.toml:5: cups.credentials: there is no folder stations"),
@@ -699,6 +722,10 @@ ODD = [
     (
         {f"stations/{one}/tc.uri": "wss://a:1" for one in (STATION, STATION.lower())},
         f"lns.toml:5: cups.credentials: stations/{STATION.lower()}: {STATION} has a folder already",
+    ),
+    (
+        {f"stations/{STATION}/tc.uri": UNREADABLE},
+        f"lns.toml:5: cups.credentials: stations/{STATION}/tc.uri cannot be read: Input/output er",
     ),
     ({f"stations/{STATION}/tc.uri": "wss://ä:1"}, "lns.toml:5: cups.credentials: stations/"),
     *(

@@ -155,8 +155,12 @@ async def test_partitions_cannot_be_switched_on_or_off_later(rig, before):
     await rig.until_published(message)
     await rig.redeliver()
     await rig.kill_consumer()
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(ConfigurationError) as refused:
         await rig.start_consumer(partitioned=not before)
+    words = ["a window of 10 min", "a window of 10 min, partitioned"]
+    was, wanted = words[::-1] if before else words
+    said = f" was created with {was}, which cannot become {wanted}; name another store, or"
+    rig.expect_said("what cannot become what", True, said in str(refused.value))
     rig.expect_effects(message)
 
 

@@ -34,6 +34,8 @@ OUTAGE = [
 TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
 RAISED_AT = max(line for _, _, line in stumble.__code__.co_lines() if line)
 UNREADABLE = json.dumps({"msgtype": "timesync", "txtime": "\u202e\x07" * 200})
+SHORT_LINE = 160
+"""Octets that say how many events are missing, and do not tell of what nobody can read."""
 LOST = Table("""
     strategy kind | lost
     *        *    | - dropped(InternalError) NotAsked
@@ -260,6 +262,28 @@ async def test_however_little_a_capture_lacks_it_says_so(rig, missing):
     rig.expect_logged(*here(rig), *told)
 
 
+@pytest.mark.fault("program", "capture full")
+async def test_a_capture_that_has_said_what_it_lacks_lacks_what_comes_then(rig):
+    """There is room for that line, and never for the event behind it."""
+    rig.keep_on_disk()
+    rig.only("west")
+    await served(rig)
+    for room, times in ((0, 3), (SHORT_LINE, 2)):
+        await rig.fill_capture(room)
+        for _ in range(times):
+            await rig.say(UNREADABLE, by="west")
+            await rig.wait(milliseconds(100))
+    await rig.free_capture()
+    await served(rig)
+    full = "WARNING events.jsonl cannot be written: File too large; 1 events are missing by now"
+    unreadable = f"WARNING {rig.west.eui}: unreadable message: "
+    again = [
+        f"INFO events.jsonl is written again; {number} events are missing" for number in (3, 1)
+    ]
+    told = [full, *[unreadable] * 3, again[0], unreadable, again[1], unreadable, again[1]]
+    rig.expect_logged(*here(rig), *told)
+
+
 @pytest.mark.fault("program", "a mistake of its own")
 async def test_a_mistake_is_logged_with_its_way(rig):
     """And without its words, which could be a secret."""
@@ -460,3 +484,43 @@ async def test_why_a_broker_takes_nothing_is_logged_and_that_it_does_again(rig):
         f"WARNING mqtt+unix:broker refuses messages on {of_alpha}: Not authorized",
         f"INFO mqtt+unix:broker takes messages on {of_alpha} again",
     )
+
+
+@pytest.mark.parametrize("number", [59, 60])
+async def test_stations_that_are_late_have_no_lines_of_their_own(rig, number):
+    """Sixty a minute are for all complaints together, whoever they are about."""
+    rig.only("west")
+    await served(rig)
+    await rig.wait(minutes(1))
+    for _ in range(number):
+        await rig.post_request(rig.alpha, b"x")
+    rig.west.delay_uplinks(seconds(3), receptions=1)
+    late = await rig.alpha.send(confirmed=True)
+    rig.expect(late, LATE, late="west")
+    await served(rig)
+    told = f"WARNING lorawan/lns-a/{rig.alpha.dev_eui}/down: not a downlink: JSON is malformed"
+    named = f"WARNING {rig.west.eui}: TooLate ({late.frame_id}): the frame was told too late"
+    rig.expect_logged(*here(rig), *[told] * number, *[named][number - 59 :])
+
+
+@pytest.mark.parametrize("name", ["my devices.toml", "it's.toml", "$HOME.toml", "\u00e4.toml"])
+async def test_what_a_person_is_told_to_do_he_may_do(rig, name):
+    """A shell takes the name of the file for what it is."""
+    rig.only("west")
+    await served(rig)
+    lns_toml = f'[lns]\nid = "lns-a"\ndevices = "{name}"'
+    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
+    await rig.check_configuration(lns_toml, says, {name: "device = []\n"}, modes={name: 0o604})
+    told = f"WARNING the devices file {name} can be read by others (mode 604): chmod 600 "
+    rig.expect_logged(*here(rig), told)
+
+
+async def test_a_file_has_no_name_that_a_terminal_obeys(rig):
+    """In a line of the log it is spelled out."""
+    rig.only("west")
+    await served(rig)
+    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
+    lns_toml = '[lns]\nid = "lns-a"\ndevices = "a\\u001b[2J\\u202eb.toml"'
+    name = "a\x1b[2J\u202eb.toml"
+    await rig.check_configuration(lns_toml, says, {name: "device = []\n"}, modes={name: 0o604})
+    rig.expect_logged(*here(rig), "WARNING the devices file a\\x1b[2J\\u202eb.toml can be read by")

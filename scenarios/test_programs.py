@@ -98,7 +98,8 @@ async def test_a_server_says_where_it_listens(rig):
         (f'{HERE}public_uri = "ws://lns.example:443/"\n', {}, "ws://127.0.0.1:7090"),
         (HERE + TLS, tls, "wss://127.0.0.1:7090"),
     ):
-        await rig.run_server(lns_toml, f"{said}/router-info", files)
+        for has_room in (True, False):
+            await rig.run_server(lns_toml, f"{said}/router-info", files, has_room=has_room)
 
 
 async def test_a_server_keeps_what_is_nobody_elses(rig):

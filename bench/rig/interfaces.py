@@ -296,7 +296,7 @@ class ServerFaults(Protocol):
         """Forget what it had to publish; it must not run."""
 
     def fill_capture(self, room: int) -> None:
-        """Let its capture take so many octets more, less than a line has."""
+        """Let its capture take so many octets more each time; a longer line is not written."""
         return None
 
     def free_capture(self) -> None:

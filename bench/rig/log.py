@@ -13,7 +13,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bench.capture.reading import Event
+from bench.inspection.log_lines import oddities
 from bench.inspection.logged import disagreements
+from bench.inspection.mistakes_told import half_told
 from bench.plan import Item, needs
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.mistakes import SECRET, far_from_utc
@@ -64,6 +66,8 @@ class Said:
             lines, besides = besides, lines
         yield from check.same("besides", [], besides)
         lines = [line.replace(f"{folder}/", "") for line in lines]
+        if is_mistake:
+            yield from half_told(lines, check)
         for observed, expected in zip_longest(lines, due.splitlines(), fillvalue=""):
             if not (expected and observed.startswith(expected)) or SECRET in observed:
                 pairs = enumerate(zip(expected, observed, strict=False))
@@ -232,7 +236,7 @@ class Log:
             return
         check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
         events, waits_s = self.setup.case.events, self.setup.puts_aside_s
-        for found in disagreements(lines, events, waits_s, check):
+        for found in (*disagreements(lines, events, waits_s, check), *oddities(lines, check)):
             self.setup.case.find(found)
 
     def look_for_keys(self, lines: Sequence[str]) -> None:

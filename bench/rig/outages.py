@@ -48,9 +48,8 @@ class Outages:
 
     @needs(Item.VIRTUAL_TIME)
     async def fill_capture(self, room: int, lns: str = LNS) -> None:
-        """Let the capture of a server that keeps on a disk take so many octets more.
-
-        They are fewer than a line has: nothing is written until `free_capture`.
+        """Let the capture of a server that keeps on a disk take so many octets more each time,
+        until `free_capture`: a line that has more is not written.
         """
         await self.setup.begin()
         self.setup.server(lns).fill_capture(room)

@@ -7,13 +7,16 @@ import os
 import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from http.client import responses
 from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 from shutil import rmtree
 from signal import SIGTERM, Signals
+from tempfile import TemporaryFile
 from types import MappingProxyType
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -31,6 +34,7 @@ from bench.rig.log import listened, run_program
 from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
+from lns.__main__ import tell_where
 from lns.clock import now_us
 from lns.complaints import place_of
 from lns.config import ConfigError, device_of, load, load_tokens
@@ -111,12 +115,15 @@ class Visits:
         door = self._door(lns)
         if because is not None:
             door.expect_refused(because, self._eui(of), 1)
+        number = door.refusals
         tls = None if plain else door.shown(self._eui(shows))
         answer: Answer = await door.knock(
             says, shows=tls, host=host, at_cups=at_cups, reads=reads, leaves_after_us=leaves
         )
         if status is not None:
             self.expect_said("status", status, answer.status)
+        if because is not None:
+            door.expect_refused_since(because, self._eui(of), number)
         self._look_at(answer, because, at_cups=at_cups)
         if closed_with is not None:
             self.expect_said("closed with", closed_with, answer.closed_with)
@@ -204,6 +211,8 @@ HOST = "lns.example"
 HOST_HERE = "127.0.0.1"
 _ENDS_WITHIN_S = 60
 _ENDS = "INFO stopping"
+_UNTOLD = "nobody can be told: No space left on device"
+_SPARE = 1_000
 _NONE: Mapping[Any, Any] = MappingProxyType({})
 
 
@@ -231,12 +240,12 @@ class Configurations:
 
         Beside its `lns.toml` are an empty `devices.toml`, `server.crt` and its key, and
         `stations-ca.crt`; `files` come in their place or beside them, by their paths, where a
-        `Path` is a link to another one. `key_of` a station there are credentials in `stations`;
-        `modes` are those of files that others may read or write, `environment` has variables,
-        `certificate` is another one of the server. `says` has a line for each mistake as far as it
-        matters, or what is said of a configuration without one, which has to be taken for what
-        stands in its files. No line has `SECRET` in it. What is right nobody can be told who has
-        no room for it (`has_room`).
+        `Path` is a link to another one, of the host if it is absolute. `key_of` a station there are
+        credentials in `stations`; `modes` are those of files that others may read or write,
+        `environment` has variables, `certificate` is another one of the server. `says` has a line
+        for each mistake as far as it matters, or what is said of a configuration without one, which
+        has to be taken for what stands in its files. No line has `SECRET` in it. What is right
+        nobody can be told who has no room for it (`has_room`).
         """
         await self.setup.begin()
         folder = new_folder("configuration")
@@ -295,6 +304,7 @@ class Configurations:
         writes: Sequence[Event] = (),
         begins_at: int = 0,
         turns_at: int | None = None,
+        has_room: bool = True,
         keeps: Sequence[str] = (),
         at_broker: Mapping[str, Sequence[str]] = _NONE,
     ) -> None:
@@ -304,7 +314,8 @@ class Configurations:
         somebody `asks` at these ports, and is answered; when it has ended nobody listens there.
         Each time it `writes` these events into its capture, "a.jsonl", and nothing else; the first
         line has the number `begins_at`, behind those that are there already; as that of `turns_at`
-        it tells that it goes on in a new file. Files that it `keeps` are there in the end, and
+        it tells that it goes on in a new file. Unless it `has_room`, only its log can say where it
+        listens. Files that it `keeps` are there in the end, and
         nobody else's. `at_broker`, which is what `BROKER` in `lns_toml` stands for, are clients
         with these names, each with what it has subscribed to, and is brought something that nobody
         can read.
@@ -316,7 +327,7 @@ class Configurations:
         try:
             lns_toml = lns_toml.replace("BROKER", f"{HOST_HERE}:{broker.port}")
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, {})
-            serving, found = Serving(folder, asks), list[Found]()
+            serving, found = Serving(folder, asks, has_room), list[Found]()
             for _ in range(2):
                 said = await serving.until(ends_by)
                 found += check.same("says", says, said.replace(f"{folder}/", ""))
@@ -436,8 +447,8 @@ class Clients:
 class Serving:
     """A run of the program of a server in this process, and what is wrong with how it ends."""
 
-    def __init__(self, folder: Path, asks: Mapping[int, bytes]) -> None:
-        self._folder, self._asks = folder, asks
+    def __init__(self, folder: Path, asks: Mapping[int, bytes], has_room: bool) -> None:
+        self._folder, self._asks, self._has_room = folder, asks, has_room
         self.wrong: list[str] = []
 
     async def until(self, number: Signals) -> str:
@@ -449,6 +460,9 @@ class Serving:
         self._look(not left_open, "something is left open")
         due = [_ENDS] if urlsplit(said).netloc else []
         self._look([line for line in lines if line == _ENDS] == due, "a word of its end")
+        due = [f"INFO listening {said} ({_UNTOLD})"] if due and not self._has_room else []
+        seen = [line for line in lines if line.startswith("INFO listening ")]
+        self._look(seen == due, "a word of where it listens")
         return said
 
     async def _ended_by(self, number: Signals) -> str:
@@ -460,7 +474,7 @@ class Serving:
                 startup = prepare(load(self._folder / "lns.toml"))
             except ConfigError as mistake:
                 return str(mistake)
-            running = loop.create_task(run(startup, listening.set_result))
+            running = loop.create_task(run(startup, partial(self._listens, listening)))
         await asyncio.wait((running, listening), return_when=asyncio.FIRST_COMPLETED)
         try:
             if not listening.done():
@@ -483,6 +497,18 @@ class Serving:
             running.cancel()
             await asyncio.wait((running,))
         return listening.result()
+
+    def _listens(self, listening: "asyncio.Future[str]", uri: str) -> None:
+        """As whoever has started the program reads it, through a pipe or in a file."""
+        if self._has_room:
+            with TemporaryFile("w+") as out, redirect_stdout(out):
+                tell_where(uri)
+                said = os.pread(out.fileno(), len(uri) + _SPARE, 0).decode()
+            self._look(said == f"listening {uri}\n", "it is not said where it listens")
+        else:
+            with Path("/dev/full").open("w") as full, redirect_stdout(full):
+                tell_where(uri)
+        listening.set_result(uri)
 
     def _look(self, is_right: bool, wrong: str) -> None:
         if not is_right:

@@ -208,6 +208,13 @@ MUTANTS = (
         PREPARED,
     ),
     Mutant(
+        "credentials that cannot be read are of no file",
+        "lns/startup.py",
+        "        with naming(file):\n            return file",
+        "        if file:\n            return file",
+        "scenarios/test_configuration.py",
+    ),
+    Mutant(
         "a file that may not be looked at is open to others",
         "lns/startup.py",
         "with suppress(OSError, ValueError):",

@@ -7,7 +7,7 @@ answer, when it is over, and the sentence with which the server tells that it re
 
 import asyncio
 from base64 import b64decode
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -144,6 +144,9 @@ class Door:
         self._goodbyes: list[tuple[str, str]] = []
         self._brought: list[tuple[str, tuple[int, int]]] = []
         self._refused: Counter[tuple[str, str | None]] = Counter()
+        self.refusals = 0
+        self._refused_at: defaultdict[tuple[str, str | None], list[int]] = defaultdict(list)
+        self._due_in: list[tuple[str, str | None, int, int]] = []
         self._here: Counter[str | None] = Counter()
         self._ended: list[Connection] = []
         self._stopped = asyncio.Event()
@@ -289,6 +292,11 @@ class Door:
         """Be refused so often for this reason; whatever else is refused is wrong."""
         self._due[why, station] += times
 
+    def expect_refused_since(self, why: str, station: Eui | None, number: int) -> None:
+        """That is told of who came then and has left now, and not of another one."""
+        # Virtual time may stand still meanwhile.
+        self._due_in.append((why, station, number, max(self.refusals, number + 1)))
+
     def expect_goodbye(self, station: Eui, why: str) -> None:
         """A connection of a station ends, and these words are in the reason."""
         self._goodbyes.append((station, why))
@@ -316,6 +324,8 @@ class Door:
             self._wrong(f"somebody came from {event.peer}: expected {', '.join(self._hosts)}")
         if event.stage == "refused":
             self._refused[event.cause or "", event.station] += 1
+            self._refused_at[event.cause or "", event.station].append(self.refusals)
+            self.refusals += 1
         elif event.stage == "connected":
             self._here[event.station] += 1
         else:
@@ -327,6 +337,10 @@ class Door:
             self._wrong(f"{station or 'somebody'} is refused ({why}): expected {times} more times")
         for (why, station), times in (self._refused - self._due).items():
             self._wrong(f"{station or 'somebody'} is refused ({why}): observed {times} too many")
+        for why, station, first, end in self._due_in:
+            numbers = self._refused_at[why, station]
+            if numbers and not any(first <= number < end for number in numbers):
+                self._wrong(f"{station or 'somebody'} is refused ({why}): observed another one")
         for station, why in self._goodbyes:
             causes = [one.cause or "none" for one in self._ended if one.station == station]
             if not any(why in cause for cause in causes):

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from itertools import product, zip_longest
 from pathlib import Path
 from sqlite3 import Connection, OperationalError, connect
@@ -235,19 +235,21 @@ class CaptureFile:
         """Let the server write one event; nothing once it has ended."""
         if self._recorder is None:
             return
-        if self._room is not None:
-            self._missing += 1
-            with no_file_beyond(self._path.stat().st_size + self._room):
-                self._recorder.record(event)
-            return
+        with nullcontext() if self._room is None else no_file_beyond(self._size + self._room):
+            self._recorder.record(event)
+        room = self._room
         if self._missing:
-            self._expect("lns.unrecorded", {"lns": self._lns, "events": self._missing})
+            facts = {"lns": self._lns, "events": self._missing}
+            room, is_told = self._expect("lns.unrecorded", facts, room)
+            if not is_told:
+                self._missing += 1
+                return
             self._missing = 0
-        self._expect(event.kind, as_fields(event))
-        self._recorder.record(event)
+        _, is_told = self._expect(event.kind, as_fields(event), room)
+        self._missing += not is_told
 
     def fill(self, room: int) -> None:
-        """Let the disk have room for so many octets more, less than a line has, until `free`."""
+        """Let the disk have room for so many octets more each time, until `free`."""
         self._room = room
 
     def free(self) -> None:
@@ -305,13 +307,27 @@ class CaptureFile:
             values = due.get(name, "left out"), line.get(name, "left out")
             yield from self._check.same(f"line {due['seq']}: {name}", *values)
 
-    def _expect(self, kind: str, fields: Mapping[str, object]) -> None:
-        self._due.append(self._line(kind, fields))
+    def _expect(
+        self, kind: str, fields: Mapping[str, object], room: int | None
+    ) -> tuple[int | None, bool]:
+        """Expect a line if there is room for it, and what room is left then."""
+        line = self._line(kind, fields)
+        if room is not None:
+            spelled = json.dumps({**line, "seq": len(self._due)}, separators=(",", ":"))
+            if len(spelled) >= room:  # its end is an octet, too
+                return room, False
+            room -= len(spelled) + 1
+        self._due.append(line)
+        return room, True
 
     def _line(self, kind: str, fields: Mapping[str, object]) -> Line:
         head = {"schema": _SCHEMA, "run_id": self._lns, "source": self._path.stem}
         line: Line = json.loads(json.dumps(fields))
         return {**head, "t_us": now_us(), "kind": kind, **line}
+
+    @property
+    def _size(self) -> int:
+        return self._path.stat().st_size
 
     @property
     def _check(self) -> Scrutiny:
