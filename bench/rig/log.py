@@ -13,9 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from bench.capture.reading import Event
-from bench.inspection.log_lines import oddities
-from bench.inspection.logged import disagreements
-from bench.inspection.mistakes_told import half_told
+from bench.inspection.sentences import disagreements, half_told, oddities
 from bench.plan import Item, needs
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.mistakes import SECRET, far_from_utc
