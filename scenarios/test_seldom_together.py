@@ -6,7 +6,18 @@ from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from bench.virtual import crafted
 from scenarios.telling import hear, tell
-from scenarios.words import ASKED, FIRST, REFUSED, STRANGE, WITH_DOWNLINK
+from scenarios.words import (
+    ASKED,
+    COPY,
+    EXPIRED,
+    FIRST,
+    LOST,
+    OWNED,
+    REFUSED,
+    STRANGE,
+    UNVERIFIED,
+    WITH_DOWNLINK,
+)
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -137,3 +148,51 @@ async def test_no_frame_is_kept_that_is_on_its_way_up(rig):
     rig.expect(before, FIRST, first="west")
     for frame in frames:
         rig.expect(frame, REFUSED + FIRST, refused="west", first="west")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_a_status_that_comes_late_is_of_its_own_frame(rig):
+    """The server knows that others have come farther, and nobody says whose this one is."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    first = await hear(rig, device, "west")
+    late = await hear(rig, device, "east")
+    told = await hear(rig, device, "east", f_opts=b"\x06\xff\x01")
+    newest = await hear(rig, device, "east")
+    await tell(rig, late, "west")
+    await rig.wait(seconds(1))
+    rig.cut_store("lns-a")
+    await tell(rig, told, "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(first, OWNED, owned="west")
+    rig.expect(late, OWNED + LOST, owned="east", lost="west")
+    rig.expect(told, OWNED + UNVERIFIED, owned="east", unverified="west")
+    rig.expect(newest, OWNED, owned="east")
+    rig.expect_status(device, times=2)
+
+
+async def test_a_copy_of_what_came_again_after_a_minute_is_of_its_life(rig):
+    """Its counter was the newest then; the device has begun again since, and is not there yet."""
+    device = rig.provision("relaxed", strategy="None")
+    frame = await hear(rig, device, "west", f_cnt=5, confirmed=True, after=seconds(61))
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    rig.expect(await hear(rig, device, "west", f_cnt=0), FIRST, first="west")
+    await tell(rig, frame, "east")
+    rig.expect(frame, FIRST + EXPIRED + COPY, first="west", again="west", copy="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-5"
+    rig.expect_upstream(frame, through="east", removeDuplicatesKey=key)
+
+
+@pytest.mark.parametrize("is_spread", [False, True], ids=["one line", "several lines"])
+async def test_a_status_may_be_wanted_in_any_json_text(rig, is_spread):
+    """Blanks mean nothing; the device is asked with the next answer."""
+    device = rig.provision("delta", f_cnt=10)
+    await rig.queue_status(device, is_spread=is_spread)
+    asked = await hear(rig, device, "west")
+    told = await hear(rig, device, "west", f_opts=b"\x06\xff\x01")
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    rig.expect_answer(asked, f_opts_bytes=1)
+    rig.expect(told, FIRST, first="west")
+    rig.expect_status(device)
