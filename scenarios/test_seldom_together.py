@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.clock import milliseconds, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from bench.virtual import crafted
 from scenarios.telling import hear, tell
@@ -196,3 +196,39 @@ async def test_a_status_may_be_wanted_in_any_json_text(rig, is_spread):
     rig.expect_answer(asked, f_opts_bytes=1)
     rig.expect(told, FIRST, first="west")
     rig.expect_status(device)
+
+
+async def test_who_has_looked_after_a_day_hears_what_comes_late_from_then_on(rig):
+    """Though the first thing that it was told was old; and so after another silent day."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    rig.expect(await hear(rig, device, "west"), OWNED, owned="west")
+    for _ in range(2):
+        old = await hear(rig, device, "east")
+        rig.expect(await hear(rig, device, "east", after=minutes(25 * 60)), OWNED, owned="east")
+        await tell(rig, old, "west")
+        await rig.wait(seconds(3))
+        late, newest = [await hear(rig, device, "east") for _ in range(2)]
+        await tell(rig, late, "west")
+        await rig.wait(seconds(3))
+        rig.expect(old, OWNED + EXPIRED, owned="east", again="west")
+        rig.expect(late, OWNED + LOST, owned="east", lost="west")
+        rig.expect(newest, OWNED, owned="east")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_all_that_is_told_while_somebody_looks_after_a_day_is_judged_by_it(rig):
+    """The newest frame is no old one; one before it is, and comes before the store has answered."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10)
+    rig.expect(await hear(rig, device, "west"), OWNED, owned="west")
+    old = await hear(rig, device, "east")
+    newest = await hear(rig, device, "east", after=minutes(25 * 60))
+    rig.slow_store(milliseconds(100), "lns-a")
+    await tell(rig, newest, "west")
+    await rig.wait(milliseconds(50))
+    await tell(rig, old, "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(old, OWNED + EXPIRED, owned="east", again="west")
+    rig.expect(newest, OWNED + LOST, owned="east", lost="west")
