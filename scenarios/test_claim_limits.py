@@ -325,6 +325,15 @@ async def test_of_two_devices_alike_the_first_one_is_meant_whoever_was_looked_up
         rig.expect_upstream(frame, through="west", devEui=first.provisioned.dev_eui)
 
 
+async def test_of_two_devices_alike_the_first_one_is_meant_though_only_the_other_was_heard(rig):
+    """Its first frame is no old one of the other."""
+    facts = {"relaxed_f_cnt": False, "dev_addr_text": "01000009", "keys": ALIKE}
+    first, _ = rig.provision("one", **facts), rig.provision("another", f_cnt=10, **facts)
+    frame = await hear(rig, first, "west")
+    rig.expect(frame, FIRST, first="west")
+    rig.expect_upstream(frame, through="west", devEui=first.provisioned.dev_eui)
+
+
 # --- what cannot be delivered ---------------------------------------------------------------------
 
 

@@ -11,6 +11,9 @@ from scenarios.words import FIRST
 pytestmark = pytest.mark.requires("virtual time")
 
 
+WRONG_KEY = "a wrong key, or the counter is above 65535: try --f-cnt"
+
+
 async def served(rig):
     """A frame as there are any."""
     rig.only("west")
@@ -44,7 +47,7 @@ async def test_a_data_frame_is_read_field_by_field(rig):
     proven = [f"MIC {mic} (valid)", "decrypted 0102"]
     rig.read_frame(frame.phy, *with_keys(rig.alpha), says=[*begin, *proven, end])
     wrong = [f"MIC {mic} (WRONG for this key)"]
-    wrong += ["a wrong key, or the counter is above 65535: try --f-cnt"]
+    wrong += [WRONG_KEY]
     rig.read_frame(frame.phy, *with_keys(rig.charlie), says=[*begin, *wrong, end])
     counter = ("--f-cnt", str(int(f_cnt) + (1 << 16)))
     begin[2] = f"FCnt {f_cnt}, full {counter[1]}"
@@ -82,6 +85,37 @@ async def test_commands_and_bits_are_named(rig):
     due += [f"payload {air} (as on the air)", f"MIC {mic} (valid)"]
     due += ["decrypted 80 = no known MAC command", f"frame id {unknown.frame_id}"]
     rig.read_frame(unknown.phy, *with_keys(rig.alpha), says=due)
+
+
+async def test_what_keys_prove_is_told_of_every_frame(rig):
+    """Without a port, beyond a roll-over, and where it is wrong; the counter is the whole one."""
+    await served(rig)
+    empty = await rig.craft(rig.alpha, payload=b"", port=None)
+    address, f_cnt, mic = empty.frame_id.split(":")
+    begin = ["type unconfirmed data up", f"DevAddr {address}", f"FCnt {f_cnt}", "flags none"]
+    begin += ["FOpts none", "FPort none"]
+    end = f"frame id {empty.frame_id}"
+    rig.read_frame(empty.phy, *with_keys(rig.alpha), says=[*begin, f"MIC {mic} (valid)", end])
+    wrong = [f"MIC {mic} (WRONG for this key)"]
+    wrong += [WRONG_KEY]
+    rig.read_frame(empty.phy, *with_keys(rig.charlie), says=[*begin, *wrong, end])
+    for port, clear, text in ((2, b"\x01\x02", "0102"), (0, b"\x02", "02 = LinkCheckReq()")):
+        frame = await rig.craft(rig.alpha, f_cnt=0x3000A, payload=clear, port=port)
+        mic, air = frame.frame_id.split(":")[2], spelled(frame.phy[9:-4])
+        due = [*begin[:2], "FCnt 10, full 196618", *begin[3:5], f"FPort {port}"]
+        due += [f"payload {air} (as on the air)", f"MIC {mic} (valid)", f"decrypted {text}"]
+        due += [f"frame id {frame.frame_id}"]
+        rig.read_frame(frame.phy, *with_keys(rig.alpha), "--f-cnt", "196618", says=due)
+
+
+async def test_whoever_asks_wrongly_has_the_status_of_a_wrong_frame(rig):
+    """Whatever calls this program needs to know no other one."""
+    await served(rig)
+    phy = bytes.fromhex("E0")
+    says = "python -m lns.lorawan: error: argument --f-cnt: invalid int value: 'ten'"
+    rig.read_frame(phy, "--f-cnt", "ten", says=[says], status=4)
+    says = "python -m lns.lorawan: error: argument --app-key: expected one argument"
+    rig.read_frame(phy, "--app-key", says=[says], status=4)
 
 
 async def test_a_join_request_is_read(rig):
@@ -233,6 +267,16 @@ OTHERS = [
             "frame id 26000001:1:DEADBEEF",
         ],
     ),
+    (
+        "60010000260101000600DEADBEEF",
+        [
+            *("type unconfirmed data down", "DevAddr 26000001", "FCnt 1", "flags none"),
+            *("FOpts 06 = DevStatusReq()", "FPort 0", "payload none (as on the air)"),
+            "MIC DEADBEEF (not checked: give --nwk-s-key and --app-s-key)",
+            "warning MAC commands in FOpts and on FPort 0: the receiver discards this frame",
+            "frame id 26000001:1:DEADBEEF",
+        ],
+    ),
 ]
 
 
@@ -243,6 +287,11 @@ async def test_what_is_no_frame_is_told_so(rig):
         rig.read_frame(bytes.fromhex(phy), says=[says], status=4)
     for phy, lines in OTHERS:
         rig.read_frame(bytes.fromhex(phy), says=lines)
+        if "DevAddr 26000001" in lines:  # of which these are no keys
+            at = next(at for at, line in enumerate(lines) if line.startswith("MIC"))
+            wrong = "MIC DEADBEEF (WRONG for this key)", WRONG_KEY
+            says = [*lines[:at], *wrong, *lines[at + 1 :]]
+            rig.read_frame(bytes.fromhex(phy), *with_keys(rig.alpha), says=says)
 
 
 UP, DOWN = "4001000026000001", "6001000026000001"

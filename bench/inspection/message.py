@@ -88,9 +88,13 @@ class Names:
             return  # two frames have this counter: nobody can say which of them it is
         frame_id = frames.pop()
         # A device that begins again may send the same bytes once more: in another life.
-        due, told_us = self._name_of.setdefault(frame_id, (found[2], check.t_us))
+        mic = found[4] if body.get("unverified") else None
+        name, told_us = self._name_of.get(frame_id, (found[2], check.t_us))
+        if mic and name in (found[2], found[2].removesuffix(mic)):
+            return  # whom nobody tells which bytes had an older counter calls them by their own
+        self._name_of.setdefault(frame_id, (name, told_us))
         if check.t_us - told_us < self.retention_us:
-            yield from check.same("removeDuplicatesKey", frame + due, frame + found[2])
+            yield from check.same("removeDuplicatesKey", frame + name, frame + found[2])
         if body.get("unverified"):
             return  # another server may have given its name to another frame meanwhile
         first = self._frame_of.setdefault(key, frame_id)

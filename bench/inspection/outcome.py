@@ -195,6 +195,8 @@ def claimed(claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
             yield from check.same(name, outcome[name], claim.get(name))
     if claim["decision"] == "Owner":
         yield from check.same("owner", claim.get("lns"), claim.get("owner"))
+    if claim["decision"] == "Unavailable":  # nobody has said whose it is
+        yield from check.same("owner", None, claim.get("owner"))
 
 
 @dataclass(slots=True)

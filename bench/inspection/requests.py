@@ -174,6 +174,8 @@ _REPORTED_US = 10_000
 _JUST_HEARD_US = 5_000_000
 """A station that told a frame so lately may be the one that a server has heard a device through."""
 DUPLICATE_ELSEWHERE = "DuplicateAtOtherServer"
+_KNOWN_WITHIN_US = 500_000
+"""By then a server has read what a station has told."""
 _UNHEARD = frozenset({"suppress"})
 """What keeps a downlink off the air, and holds nothing else up."""
 _LINE = re.compile(r"RX_C:UNICAST:(\d+:[0-9a-f]+)$")
@@ -191,6 +193,8 @@ class ClassC:
     accepted_in: dict[tuple[str, str], str] = field(default_factory=dict)
     """In which session that was: its DevAddr."""
     told_by: dict[tuple[str, str], int] = field(default_factory=dict)
+    told_in: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """In which session a device was told of, and when, if no server has said what became of it."""
     unproven_us: dict[str, int] = field(default_factory=dict)
     answered_us: dict[tuple[str, str], int] = field(default_factory=dict)
     """When each station was handed an answer that a device has to acknowledge, and has not yet."""
@@ -200,6 +204,8 @@ class ClassC:
     is_quiet: bool = False
     forgets_nothing: bool = False
     """Whether each server knows all that it has handed over."""
+    hears_all: bool = False
+    """Whether there is one server only, and nothing keeps from it what stations tell."""
     sent_at_once: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """What each device was sent without an uplink: FPort and payload."""
     whose: dict[tuple[str, bytes], str] = field(default_factory=dict)
@@ -215,6 +221,9 @@ class ClassC:
         """These are the events of the case."""
         self.is_quiet = is_quiet(events)
         self.forgets_nothing = not any(map(disturbs_servers, events))
+        servers = {event.get("lns") for event in events if event["kind"] == "lns.outcome"}
+        is_cut = any(disturbs_links(event) or disturbs_store(event) for event in events)
+        self.hears_all = len(servers) == 1 and not is_cut
 
     def hand_over(self, station: str, pdu: str, dev_eui: str) -> None:
         """A station was handed a downlink."""
@@ -238,6 +247,7 @@ class ClassC:
     def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int) -> None:
         """A station has told a frame of a device."""
         self.told_by[dev_eui, station] = t_us
+        self.told_in[dev_eui] = frame.dev_addr, t_us
         self.sent.pop(dev_eui, None)
         if frame.ack:
             self.unproven_us.pop(dev_eui, None)
@@ -248,6 +258,8 @@ class ClassC:
         # Whoever loses a frame to another server has heard the device as well.
         is_taken = event.get("reason", DUPLICATE_ELSEWHERE) == DUPLICATE_ELSEWHERE
         is_new = event.get("status") == "NonDuplicate" and is_taken
+        said = event.get("dev_addr")  # of a session that is over nobody says whose it was
+        self.told_in = {of: told for of, told in self.told_in.items() if told[0] != said}
         # A join has none: until a frame comes, nobody knows that the device has heard the accept.
         if is_new and "dev_eui" in event and "dev_addr" in event:
             self.accepted_by[event.get("lns", ""), event["dev_eui"]] = event["station"]
@@ -256,6 +268,10 @@ class ClassC:
     def spoken_to(self, frame: DataFrame | None, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         """Whether a downlink is of the session that the device was heard in last."""
         due = {dev_addr for (_, of), dev_addr in self.accepted_in.items() if of == dev_eui}
+        if due and dev_eui in self.told_in:  # that may be on its way to the application
+            dev_addr, since_us = self.told_in[dev_eui]
+            is_known = self.hears_all and check.t_us - since_us > _KNOWN_WITHIN_US
+            due = {dev_addr} if is_known else due | {dev_addr}
         if frame is not None and due and frame.dev_addr not in due:
             yield check.wrong("DevAddr", " or ".join(sorted(due)), frame.dev_addr)
 

@@ -30,6 +30,7 @@ LINES_MAX = 60
 """So many lines of a kind are logged in a minute."""
 _LOGGED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z ([A-Z]+ \S.*)")
 _MISTAKE = re.compile(r"(?:\S+\.toml(:\d+)?|stdout): (?!\S+, [A-Z]+\d{3}\b)")
+_HOW_IT_IS_CALLED = re.compile(r"^usage: .*\n(?: .*\n)*", re.MULTILINE)
 _MINUTE = timedelta(minutes=1)
 _SHOWN = 30
 """As much of what is as it should be stands before what is not."""
@@ -177,16 +178,21 @@ class Log:
     def read_frame(self, phy: bytes, *options: str, says: Sequence[str], status: int = 0) -> None:
         """Let a person have a frame read (`python -m lns.lorawan`); `says` has every line.
 
-        Blanks between the name of a field and its value are one.
+        Blanks between the name of a field and its value are one, and how it is called stands in no
+        line.
         """
         out, wrong = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(wrong):
+            ended: object
             try:
                 ended = read_frame([phy.hex(), *options])
+            except SystemExit as stop:  # of what is no option
+                ended = stop.code
             except Exception as error:  # as Python ends a program that breaks
                 ended = 1
                 print(f"{type(error).__name__}: {error}", file=wrong)
-        said = [" ".join(line.split()) for line in (out.getvalue() + wrong.getvalue()).splitlines()]
+        texts = _HOW_IT_IS_CALLED.sub("", out.getvalue() + wrong.getvalue())
+        said = [" ".join(line.split()) for line in texts.splitlines()]
         check = Scrutiny(rule="frame reader", of=f"what is read in {phy.hex()}", t_us=now_us())
         found = [*check.same("status", status, ended)]
         other = "standard output" if status else "standard error"  # who reads a pipe sees it alone

@@ -267,9 +267,13 @@ class Rig(Expectations):
         text = json.dumps(body).ljust(octets)
         await self._ask(device, text.encode(), {**facts, "confirmed": confirmed})
 
-    async def queue_status(self, device: RigDevice) -> None:
-        """Let the application want to know the status of a device; the server asks it then."""
-        await self._ask(device, json.dumps({"devStatus": True}).encode(), {"wants": "status"})
+    async def queue_status(self, device: RigDevice, *, is_spread: bool = False) -> None:
+        """Let the application want to know the status of a device; the server asks it then.
+
+        `is_spread`: as a JSON text of several lines.
+        """
+        text = json.dumps({"devStatus": True}, indent=4 if is_spread else None)
+        await self._ask(device, text.encode(), {"wants": "status"})
 
     async def post_request(self, device: RigDevice, body: bytes) -> None:
         """Let an application ask for something for a device that no server can read."""

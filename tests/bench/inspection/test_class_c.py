@@ -96,6 +96,28 @@ def test_a_device_is_spoken_to_in_the_session_that_it_was_heard_in() -> None:
         assert len(list(books.spoken_to(frame, DEV_EUI, CHECK))) == wrong
 
 
+def test_it_listens_in_the_session_that_it_was_told_in_whatever_becomes_of_that() -> None:
+    """A frame may be on its way to the application, or claimed: only one server is sure to know."""
+    books = ClassC(lambda eui: eui)
+    old, new = [read_data(bytes.fromhex(f"600{n}0000262003000A0B0C0D")) for n in (1, 2)]
+    accepted = {"status": "NonDuplicate", "dev_eui": DEV_EUI, "station": "west", "lns": "a"}
+    books.outcome({**accepted, "dev_addr": "26000001"})
+    told = read_data(bytes.fromhex("40020000260003000A0B0C0D"))
+    assert told is not None
+    books.told(DEV_EUI, "west", told, 1_000_000)
+    for at_us, hears_all, wrong in (
+        (1_900_000, True, 1),
+        (1_500_000, True, 0),
+        (1_900_000, False, 0),
+    ):
+        books.hears_all = hears_all
+        check = Scrutiny(rule="dnmsg", of="dnmsg", t_us=at_us)
+        assert list(books.spoken_to(new, DEV_EUI, check)) == []
+        assert len(list(books.spoken_to(old, DEV_EUI, check))) == wrong
+    books.outcome({"reason": "UnknownDevice", "dev_addr": "26000002"})
+    assert len(list(books.spoken_to(new, DEV_EUI, CHECK))) == 1
+
+
 CONFIRMED, UNCONFIRMED = "A0010000260000000201DEADBEEF", "60010000260000000201DEADBEEF"
 
 

@@ -102,6 +102,9 @@ def test_all_messages_of_a_frame_have_one_key_and_no_other_frame_has_it() -> Non
     assert fields(names.compare(other, [heard()], CHECK)) == ["removeDuplicatesKey"]
     assert fields(names.compare(body(), [heard(b"ho")], CHECK)) == ["removeDuplicatesKey"]
     assert fields(names.compare(body(unverified=True), [heard(b"ho")], CHECK)) == []
+    own = f"{DEV_EUI}-26000001-10.{heard().uplink.phy[-4:].hex().upper()}"
+    careful = body(messageId=own, removeDuplicatesKey=own, unverified=True)
+    assert fields(names.compare(careful, [heard()], CHECK)) == []
     both, said = [heard(), heard(b"ho")], body(payload=b"ho".hex())
     assert fields(names.compare(said, both, CHECK)) == ["removeDuplicatesKey"]
     assert fields(names.compare(body(payload=b"ha".hex()), both, CHECK)) == []

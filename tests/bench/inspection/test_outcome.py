@@ -7,7 +7,7 @@ import pytest
 
 from bench.inspection.downlink import Answered
 from bench.inspection.known_device import KnownDevice, Session
-from bench.inspection.outcome import Claims, Decided, Remembered, forgotten, outcome
+from bench.inspection.outcome import Claims, Decided, Remembered, claimed, forgotten, outcome
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
@@ -226,3 +226,9 @@ def test_a_frame_that_left_or_was_lost_with_its_server_may_be_new() -> None:
         level1.forget(key)
         level1.tell(told(number, number))
     assert [level1.may_be_new(told(n, n)) for n in range(4)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(("owner", "wrong"), [(None, 0), ("lns-b", 1)])
+def test_what_nobody_could_say_names_no_owner(owner: str | None, wrong: int) -> None:
+    claim = {"decision": "Unavailable", "owner": owner}
+    assert len(list(claimed(claim, {"level2": "Unavailable"}, CHECK))) == wrong

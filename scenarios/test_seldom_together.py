@@ -1,0 +1,234 @@
+"""What seldom comes together: a new session and a slow application, a pinned device that asks."""
+
+import pytest
+
+from bench.clock import milliseconds, minutes, seconds
+from bench.verdict.expectation import Table
+from bench.virtual import crafted
+from scenarios.telling import hear, tell
+from scenarios.words import (
+    ASKED,
+    COPY,
+    EXPIRED,
+    FIRST,
+    LOST,
+    OWNED,
+    REFUSED,
+    STRANGE,
+    UNVERIFIED,
+    WITH_DOWNLINK,
+)
+
+pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
+
+THEIRS = Table("""
+    strategy kind        | theirs
+    *        *           | - dropped(BelongsToAnotherServer) NotAsked
+""")
+THEIRS_ASKING = Table("""
+    strategy kind        | theirs
+    *        *           | - dropped(BelongsToAnotherServer) Suppressed
+""")
+OLD = Table("""
+    strategy kind        | old
+    *        *           | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+OLD_COPY = Table("""
+    strategy kind        | copy
+    *        *           | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+ASKS = {
+    "LinkCheckReq": {"f_opts": b"\x02"},
+    "DeviceTimeReq": {"f_opts": b"\x0d"},
+    "ADRACKReq": {"adr_ack_req": True},
+    "ADRACKReq, LinkADRAns": {"adr_ack_req": True, "f_opts": b"\x03\x07"},
+}
+
+
+@pytest.mark.parametrize("asks", ASKS.values(), ids=ASKS)
+async def test_whatever_asks_for_an_answer_is_told_to_have_asked(rig, asks):
+    """By the server that answers, and by the one that must not."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("pinned", f_cnt=10, server="lns-b", relaxed_f_cnt=False)
+    asking = await hear(rig, device, "west", "east", **asks)
+    silent = await hear(rig, device, "west", "east", f_opts=b"\x03\x07")
+    rig.expect(asking, THEIRS_ASKING + ASKED, theirs="west", asked="east")
+    rig.expect(silent, THEIRS + FIRST, theirs="west", first="east")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_session_whose_first_frame_is_on_its_way_up_is_spoken_to(rig):
+    """The device sends in it, and listens in it, whatever the application makes of that frame."""
+    device = rig.provision("listening", activation="otaa", device_class="C", lorawan="1.0.3")
+    rig.only("west")
+    frames = [await device.join(), await device.send(), await device.join()]
+    rig.delay_upstream(seconds(4))
+    frames.append(await hear(rig, device, "west", after=seconds(1)))
+    await rig.queue_downlink(device, payload=b"on")
+    await rig.wait(seconds(8))
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+    rig.expect_downlink(device, b"on", window="C")
+
+
+async def test_a_session_that_is_read_with_the_one_before_ends_it(rig):
+    """Another server has opened it, and has not heard of it since: its first frame comes here."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    join = await device.join()
+    before = await hear(rig, device, "west")
+    known = await hear(rig, device, "east")
+    old = await rig.craft(device)
+    unheard = await rig.craft_join(device, dev_nonce=777)
+    await rig.say(rig.told(unheard, by="west"), by="west")
+    await rig.wait(seconds(7))
+    dev_addr, keys = rig.sessions_opened(device.provisioned)[-1]
+    new = crafted.data(device.dev_eui, dev_addr, keys, 0, session=device.session.number + 1)
+    rig.announce(new)
+    await tell(rig, new, "east")
+    await rig.wait(seconds(3))
+    await tell(rig, old, "east")
+    await rig.wait(seconds(3))
+    for frame, station in ((join, "west"), (before, "west"), (known, "east")):
+        rig.expect(frame, FIRST, first=station)
+    rig.expect(unheard, FIRST, first="west")
+    rig.expect(new, FIRST, first="east")
+    rig.expect(old, STRANGE, strange="east")
+
+
+@pytest.mark.fault("store", "slow")
+@pytest.mark.requires("slow application")
+async def test_what_an_answer_needs_is_asked_for_with_its_claim(rig):
+    """The store is waited for twice, and the answer leaves in RX1; a third time it would not."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    await rig.queue_downlink(device, payload=b"now")
+    rig.slow_store(milliseconds(190), "lns-a")
+    rig.delay_upstream(milliseconds(400), lns="lns-a")
+    frame = await hear(rig, device, "west")
+    await rig.restore_store("lns-a")
+    rig.expect(before, FIRST, first="west")
+    rig.expect(frame, WITH_DOWNLINK, first="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_a_minute_begins_when_a_copy_comes_and_not_when_its_wait_is_over(rig):
+    """It waits for the first one, which is too far; a minute after it came all is forgotten."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    far = await rig.craft(device, f_cnt=20_000)
+    rig.slow_store(milliseconds(150), "lns-a")
+    await tell(rig, far, "west")
+    await rig.wait(milliseconds(50))
+    await tell(rig, far, "east")
+    await rig.wait(seconds(1))
+    await rig.restore_store("lns-a")
+    await rig.wait(milliseconds(59_200))
+    await tell(rig, far, "east")
+    await rig.wait(seconds(1))
+    rig.expect(far, OLD + OLD_COPY + OLD, old=("west", "east"), copy="east")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("lns", "restart")
+async def test_no_frame_is_kept_that_is_on_its_way_up(rig):
+    """Two are when a downlink is numbered; the server ends, and both of them are new again."""
+    device = rig.provision("listening", f_cnt=10, device_class="C", relaxed_f_cnt=False)
+    before = await hear(rig, device, "west")
+    rig.delay_upstream(seconds(60), 2)
+    frames = [await hear(rig, device, "west", after=seconds(1)) for _ in range(2)]
+    await rig.queue_downlink(device, payload=b"on")
+    await rig.wait(seconds(1))
+    await rig.restart_lns()
+    for frame in frames:
+        await tell(rig, frame, "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, FIRST, first="west")
+    for frame in frames:
+        rig.expect(frame, REFUSED + FIRST, refused="west", first="west")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_a_status_that_comes_late_is_of_its_own_frame(rig):
+    """The server knows that others have come farther, and nobody says whose this one is."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    first = await hear(rig, device, "west")
+    late = await hear(rig, device, "east")
+    told = await hear(rig, device, "east", f_opts=b"\x06\xff\x01")
+    newest = await hear(rig, device, "east")
+    await tell(rig, late, "west")
+    await rig.wait(seconds(1))
+    rig.cut_store("lns-a")
+    await tell(rig, told, "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(first, OWNED, owned="west")
+    rig.expect(late, OWNED + LOST, owned="east", lost="west")
+    rig.expect(told, OWNED + UNVERIFIED, owned="east", unverified="west")
+    rig.expect(newest, OWNED, owned="east")
+    rig.expect_status(device, times=2)
+
+
+async def test_a_copy_of_what_came_again_after_a_minute_is_of_its_life(rig):
+    """Its counter was the newest then; the device has begun again since, and is not there yet."""
+    device = rig.provision("relaxed", strategy="None")
+    frame = await hear(rig, device, "west", f_cnt=5, confirmed=True, after=seconds(61))
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    rig.expect(await hear(rig, device, "west", f_cnt=0), FIRST, first="west")
+    await tell(rig, frame, "east")
+    rig.expect(frame, FIRST + EXPIRED + COPY, first="west", again="west", copy="east")
+    key = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-5"
+    rig.expect_upstream(frame, through="east", removeDuplicatesKey=key)
+
+
+@pytest.mark.parametrize("is_spread", [False, True], ids=["one line", "several lines"])
+async def test_a_status_may_be_wanted_in_any_json_text(rig, is_spread):
+    """Blanks mean nothing; the device is asked with the next answer."""
+    device = rig.provision("delta", f_cnt=10)
+    await rig.queue_status(device, is_spread=is_spread)
+    asked = await hear(rig, device, "west")
+    told = await hear(rig, device, "west", f_opts=b"\x06\xff\x01")
+    rig.expect(asked, WITH_DOWNLINK, first="west")
+    rig.expect_answer(asked, f_opts_bytes=1)
+    rig.expect(told, FIRST, first="west")
+    rig.expect_status(device)
+
+
+async def test_who_has_looked_after_a_day_hears_what_comes_late_from_then_on(rig):
+    """Though the first thing that it was told was old; and so after another silent day."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    rig.expect(await hear(rig, device, "west"), OWNED, owned="west")
+    for _ in range(2):
+        old = await hear(rig, device, "east")
+        rig.expect(await hear(rig, device, "east", after=minutes(25 * 60)), OWNED, owned="east")
+        await tell(rig, old, "west")
+        await rig.wait(seconds(3))
+        late, newest = [await hear(rig, device, "east") for _ in range(2)]
+        await tell(rig, late, "west")
+        await rig.wait(seconds(3))
+        rig.expect(old, OWNED + EXPIRED, owned="east", again="west")
+        rig.expect(late, OWNED + LOST, owned="east", lost="west")
+        rig.expect(newest, OWNED, owned="east")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_all_that_is_told_while_somebody_looks_after_a_day_is_judged_by_it(rig):
+    """The newest frame is no old one; one before it is, and comes before the store has answered."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10)
+    rig.expect(await hear(rig, device, "west"), OWNED, owned="west")
+    old = await hear(rig, device, "east")
+    newest = await hear(rig, device, "east", after=minutes(25 * 60))
+    rig.slow_store(milliseconds(100), "lns-a")
+    await tell(rig, newest, "west")
+    await rig.wait(milliseconds(50))
+    await tell(rig, old, "west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(old, OWNED + EXPIRED, owned="east", again="west")
+    rig.expect(newest, OWNED + LOST, owned="east", lost="west")
