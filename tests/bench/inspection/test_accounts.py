@@ -446,8 +446,10 @@ def test_only_a_status_that_somebody_wants_is_told_of() -> None:
     wants = {"wants": "status", "f_port": None, "confirmed": None, "payload_bytes": None}
     queued, done = tells("queued", **wants), tells("done", **wants)
     said(books, asks(wants="status"), queued)
-    books.status_told(ALPHA)
-    assert said(books, done) == []
+    books.status_told(ALPHA, "told")
+    # It is decided after the next one is wanted, and tells the application that as well.
+    assert said(books, done, asks(wants="status"), queued, done) == []
+    said(books, event("lns.outcome", frame_id="told", answer="NotAsked", level2="NotAsked"))
     assert any("a status that an application wants" in text for text in said(books, done))
     assert said(books, asks(wants="status"), queued) == []
     [nobody_did] = said(books, done)
