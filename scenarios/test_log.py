@@ -34,6 +34,7 @@ OUTAGE = [
 TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
 RAISED_AT = max(line for _, _, line in stumble.__code__.co_lines() if line)
 UNREADABLE = json.dumps({"msgtype": "timesync", "txtime": "\u202e\x07" * 200})
+IN_ORDER = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
 SHORT_LINE = 160
 """Octets that say how many events are missing, and do not tell of what nobody can read."""
 LOST = Table("""
@@ -336,10 +337,9 @@ async def test_the_outbox_that_nobody_has_named_is_looked_at(rig):
     """It has a place of its own, by the name of the server."""
     rig.only("west")
     await served(rig)
-    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
     file = "var/lns-a.outbox"
-    await rig.check_configuration('[lns]\nid = "lns-a"', says, {f"{file}/x": ""})  # a folder
-    await rig.check_configuration('[lns]\nid = "lns-a"', says, {file: ""}, modes={file: 0o644})
+    await rig.check_configuration('[lns]\nid = "lns-a"', IN_ORDER, {f"{file}/x": ""})  # a folder
+    await rig.check_configuration('[lns]\nid = "lns-a"', IN_ORDER, {file: ""}, modes={file: 0o644})
     told = f"WARNING the outbox file {file} can be read by others (mode 644): chmod 600 {file}"
     rig.expect_logged(*here(rig), told)
 
@@ -348,11 +348,10 @@ async def test_what_a_link_leads_to_is_looked_at(rig):
     """Not the link, which everybody may read and write."""
     rig.only("west")
     await served(rig)
-    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
     files = {"kept.toml": "device = []\n", "devices.toml": Path("kept.toml")}
     for mode in (0o600, 0o644):
         modes = {"kept.toml": mode}
-        await rig.check_configuration('[lns]\nid = "lns-a"', says, files, modes=modes)
+        await rig.check_configuration('[lns]\nid = "lns-a"', IN_ORDER, files, modes=modes)
     told = "WARNING the devices file devices.toml can be read by others (mode 644): chmod 600"
     rig.expect_logged(*here(rig), told)
 
@@ -384,10 +383,9 @@ async def test_a_certificate_that_no_station_takes_is_named(rig, kind):
             pair = authority.issue(["192.0.2.1"], usages=[SERVER], alternatives=NO_NAME)
         case _:
             pair = authority.server(*names)
-    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
     for name in filter(None, (right, right.upper(), *wrong)):
         lns_toml = f'[lns]\nid = "lns-a"\npublic_uri = "wss://{name}:443"\n{TLS}'
-        await rig.check_configuration(lns_toml, says, certificate=pair)
+        await rig.check_configuration(lns_toml, IN_ORDER, certificate=pair)
     it_has = ", ".join(names) or "none"
     rig.expect_logged(*here(rig), *(
         f"WARNING server.crt has no DNS name {name} (it has: {it_has}): stations will refuse it"
@@ -399,10 +397,9 @@ async def test_the_name_of_a_certificate_is_where_the_server_listens(rig):
     """If nobody has said how stations find it."""
     rig.only("west")
     await served(rig)
-    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
     for host in ("127.0.0.1", "lns.example"):
         lns_toml = f'[lns]\nid = "lns-a"\nlisten = "{host}:443"\n{TLS}'
-        await rig.check_configuration(lns_toml, says)
+        await rig.check_configuration(lns_toml, IN_ORDER)
     told = "WARNING server.crt has no DNS name 127.0.0.1 (it has: lns.example): stations"
     rig.expect_logged(*here(rig), told)
 
@@ -509,8 +506,7 @@ async def test_what_a_person_is_told_to_do_he_may_do(rig, name):
     rig.only("west")
     await served(rig)
     lns_toml = f'[lns]\nid = "lns-a"\ndevices = "{name}"'
-    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
-    await rig.check_configuration(lns_toml, says, {name: "device = []\n"}, modes={name: 0o604})
+    await rig.check_configuration(lns_toml, IN_ORDER, {name: "device = []\n"}, modes={name: 0o604})
     told = f"WARNING the devices file {name} can be read by others (mode 604): chmod 600 "
     rig.expect_logged(*here(rig), told)
 
@@ -519,8 +515,7 @@ async def test_a_file_has_no_name_that_a_terminal_obeys(rig):
     """In a line of the log it is spelled out."""
     rig.only("west")
     await served(rig)
-    says = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
     lns_toml = '[lns]\nid = "lns-a"\ndevices = "a\\u001b[2J\\u202eb.toml"'
     name = "a\x1b[2J\u202eb.toml"
-    await rig.check_configuration(lns_toml, says, {name: "device = []\n"}, modes={name: 0o604})
+    await rig.check_configuration(lns_toml, IN_ORDER, {name: "device = []\n"}, modes={name: 0o604})
     rig.expect_logged(*here(rig), "WARNING the devices file a\\x1b[2J\\u202eb.toml can be read by")

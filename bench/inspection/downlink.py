@@ -77,10 +77,7 @@ class Answered:
         frame = self.uplink.frame
         if self.session is None or not isinstance(frame, DataFrame):
             return []
-        in_payload = frame.f_port == 0
-        return commands_in(
-            frame.clear(self.session.keys, self.f_cnt) if in_payload else frame.f_opts
-        )
+        return commands_in(self.session.commands(frame, self.f_cnt))
 
     @property
     def asks(self) -> bool:

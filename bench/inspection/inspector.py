@@ -120,7 +120,7 @@ class Inspector:
         """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
         undisturbed = not any(map(may_lose_counters, events))
         self._undisturbed = not any(map(disturbs_servers, events))
-        self._class_c.begin(events)
+        self._class_c.begin(events, undisturbed=self._undisturbed)
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
         for event in events:

@@ -57,12 +57,16 @@ class Session:
         """Whether the last downlink came before the one that was to come before it."""
         return self.f_cnt_down is not None and self.f_cnt_down - 1 in self.passed_over
 
+    def commands(self, frame: DataFrame, f_cnt: int) -> bytes:
+        """The MAC commands that the device has sent in a frame of it."""
+        return frame.clear(self.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
+
     def hear(self, frame: DataFrame, f_cnt: int) -> None:
         """The device has sent a frame in it."""
         if f_cnt != self.newest:
             self.before = self.newest, self.nb_trans, self.nb_trans_asked, self.has_set_dwell
         self.is_used = True
-        octets = frame.clear(self.keys, f_cnt) if frame.f_port == 0 else frame.f_opts
+        octets = self.commands(frame, f_cnt)
         if f_cnt <= 1 and f_cnt < self.newest:
             self.nb_trans = None
             if self.has_set_dwell:

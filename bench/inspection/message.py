@@ -202,7 +202,7 @@ def statuses(heard: Answered) -> list[list[int]]:
     frame, session = heard.uplink.frame, heard.session
     if not isinstance(frame, DataFrame) or session is None:
         return []
-    octets = frame.clear(session.keys, heard.f_cnt) if frame.f_port == 0 else frame.f_opts
+    octets = session.commands(frame, heard.f_cnt)
     told = [c.told for c in from_device(octets) if c.cid is Cid.DEV_STATUS]
     return [[octet[0], ((octet[1] & 0x3F) ^ 0x20) - 0x20] for octet in told]
 

@@ -173,7 +173,7 @@ _REPORTED_US = 10_000
 """A station looks 5 ms after a downlink has begun, and its word has a way to go."""
 _JUST_HEARD_US = 5_000_000
 """A station that told a frame so lately may be the one that a server has heard a device through."""
-DUPLICATE_ELSEWHERE = "DuplicateAtOtherServer"
+_ELSEWHERE = "DuplicateAtOtherServer"
 _KNOWN_WITHIN_US = 500_000
 """By then a server has read what a station has told."""
 _UNHEARD = frozenset({"suppress"})
@@ -217,10 +217,9 @@ class ClassC:
     def _early_us(self) -> int:
         return _QUIET_EARLY_US if self.is_quiet else _EARLY_US
 
-    def begin(self, events: Sequence[Event]) -> None:
-        """These are the events of the case."""
-        self.is_quiet = is_quiet(events)
-        self.forgets_nothing = not any(map(disturbs_servers, events))
+    def begin(self, events: Sequence[Event], *, undisturbed: bool) -> None:
+        """These are the events of the case; `undisturbed`: its servers are."""
+        self.is_quiet, self.forgets_nothing = is_quiet(events), undisturbed
         servers = {event.get("lns") for event in events if event["kind"] == "lns.outcome"}
         is_cut = any(disturbs_links(event) or disturbs_store(event) for event in events)
         self.hears_all = len(servers) == 1 and not is_cut
@@ -256,7 +255,7 @@ class ClassC:
     def outcome(self, event: Event) -> None:
         """What became of a reception."""
         # Whoever loses a frame to another server has heard the device as well.
-        is_taken = event.get("reason", DUPLICATE_ELSEWHERE) == DUPLICATE_ELSEWHERE
+        is_taken = event.get("reason", _ELSEWHERE) == _ELSEWHERE
         is_new = event.get("status") == "NonDuplicate" and is_taken
         said = event.get("dev_addr")  # of a session that is over nobody says whose it was
         self.told_in = {of: told for of, told in self.told_in.items() if told[0] != said}

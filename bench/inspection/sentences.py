@@ -21,6 +21,21 @@ from bench.verdict.owner import Found, Scrutiny
 _PARKED = re.compile(r"WARNING (\d+) messages are parked: they wait for longer than (\d+) s")
 _TOO_LONG = re.compile(r"WARNING (.+) takes longer than (\d+) us;")
 _WAITED_US = {"the store of the claims": 250_000, "the store": 2_000_000}
+
+
+def _too_late(one: Event) -> str | None:
+    if one.get("answer") != "TooLate":
+        return None
+    return f"WARNING {one['station']}: TooLate ({one.get('frame_id')}): "
+
+
+def _in_a_row(one: Event) -> str:
+    if one["stage"] == "over":
+        return f"WARNING {one['station']}: answers again, after {one['n']} TooLate"
+    said = f"WARNING {one['station']}: cannot answer: {one['n']} TooLate in a row, at last because"
+    return f"{said} {one['cause']}; what it hears first stays unanswered"
+
+
 _TOLD_TWICE: tuple[tuple[re.Pattern[str], str, Callable[[Event], str | None]], ...] = (
     (
         re.compile(r"WARNING \S+: internal error \(.*"),
@@ -30,12 +45,12 @@ _TOLD_TWICE: tuple[tuple[re.Pattern[str], str, Callable[[Event], str | None]], .
     (
         re.compile(r"WARNING [0-9A-F]{16}: TooLate \("),
         "lns.outcome",
-        lambda one: _too_late(one),
+        _too_late,
     ),
     (
         re.compile(r"WARNING [0-9A-F]{16}: (answers again|cannot answer)"),
         "lns.too_late",
-        lambda one: _in_a_row(one),
+        _in_a_row,
     ),
     (
         re.compile(r"WARNING [0-9A-F]{16}: unreadable message: (?!no JSON|updf|jreq)"),
@@ -70,19 +85,6 @@ def _alone(lines: Iterable[str], told: set[str | None], check: Scrutiny) -> Iter
     for line in Counter(lines):
         if not any(one and line.partition("\n")[0].startswith(one) for one in told):
             yield check.wrong("line", "what the capture tells", line)
-
-
-def _too_late(one: Event) -> str | None:
-    if one.get("answer") != "TooLate":
-        return None
-    return f"WARNING {one['station']}: TooLate ({one.get('frame_id')}): "
-
-
-def _in_a_row(one: Event) -> str:
-    if one["stage"] == "over":
-        return f"WARNING {one['station']}: answers again, after {one['n']} TooLate"
-    said = f"WARNING {one['station']}: cannot answer: {one['n']} TooLate in a row, at last because"
-    return f"{said} {one['cause']}; what it hears first stays unanswered"
 
 
 _EUI, _SAID, _N = r"[0-9A-F]{16}", r"[ -~]{1,200}", r"\d+"

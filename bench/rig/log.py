@@ -92,8 +92,9 @@ def run_program(
     out, wrong = io.StringIO(), io.StringIO()
     status: object
     logged: list[str] = []
+    told = redirect_stdout(out) if has_room else nobody_is_told()
     try:
-        with far_from_utc(environment), _told(out, has_room), redirect_stderr(wrong):
+        with far_from_utc(environment), told, redirect_stderr(wrong):
             with listened(logging.NOTSET) as logged:  # how much it logs is up to the program
                 status = main([*arguments])
     except SystemExit as stop:
@@ -108,11 +109,8 @@ def run_program(
 
 
 @contextmanager
-def _told(out: io.StringIO, has_room: bool) -> Iterator[None]:
-    if has_room:
-        with redirect_stdout(out):
-            yield
-        return
+def nobody_is_told() -> Iterator[None]:
+    """There is no room for what is said on standard output."""
     with Path("/dev/full").open("w") as full, redirect_stdout(full):
         yield
 
