@@ -394,3 +394,68 @@ async def test_a_status_is_wanted_that_is_on_its_way_to_the_application(rig):
     await rig.wait(seconds(1))
     await rig.queue_status(rig.alpha)
     await rig.wait(seconds(5))
+
+
+@pytest.mark.fault("broker", "is behind a slow disk, and its server is killed")
+async def test_what_is_acknowledged_while_a_killed_server_still_writes_is_left_by_nobody(rig):
+    """It ends in the middle of a commit, and until then the broker goes on serving it."""
+    rig.keep_on_disk()
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.expect_reply(first)
+    rig.only("west", "east")
+    await rig.slow_disk(milliseconds(300))
+    await rig.alpha.send(confirmed=True)
+    await rig.slow_disk(0)
+    await rig.kill_lns()
+    await rig.start_lns()
+    await rig.wait(seconds(2))
+    await rig.kill_lns()
+    await rig.start_lns()
+
+
+@pytest.mark.fault("broker", "login refused")
+async def test_a_login_that_is_refused_again_and_again_is_waited_for(rig):
+    """Each time a server waits for longer: what it has comes when it may come at last."""
+    rig.keep_on_disk()
+    rig.only("west")
+    first = await rig.alpha.send()
+    rig.expect(first, FIRST, first="west")
+    await rig.refuse_logins(7)
+    rig.cut_upstream()
+    await rig.wait(seconds(1))
+    await rig.restore_upstream()
+    await rig.alpha.send()
+
+
+@pytest.mark.fault("upstream", "is held up, and its server is killed")
+async def test_a_message_that_is_held_up_dies_with_its_server(rig):
+    """Nobody has it: it is neither published nor asked for once more."""
+    rig.put_on("lns-b", "east")
+    rig.keep_in_redis()
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.delay_upstream(milliseconds(1_500))
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(1_200))
+    await rig.kill_lns()
+    await rig.start_lns()
+    await rig.wait(seconds(5))
+
+
+async def test_a_relaxed_device_that_begins_again_with_its_first_counter_has_granted_nothing(rig):
+    """Another frame with the counter of the first one: what was asked in the life before is gone.
+
+    The device itself goes on, and its server has to ask it once more.
+    """
+    device = rig.provision("begins-again", relaxed_f_cnt=True, nb_trans=2)
+    rig.only("west")
+    await device.send()
+    other = await rig.craft(device, f_cnt=1, payload=b"other")
+    await rig.say(rig.told(other, by="west"), by="west")
+    await rig.wait(seconds(1))
+    uplink = await device.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")

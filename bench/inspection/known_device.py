@@ -41,6 +41,8 @@ class Session:
     nb_trans_asked: int = 0
     newest: int = -1
     """The counter that was heard last."""
+    newest_id: str = ""
+    """The frame with it; the first ones of two lives of a relaxed device can have the same one."""
     taken: int | None = None
     """The counter that a server took last."""
     before: tuple[int, int | None, int, bool | None] = (-1, 1, 0, False)
@@ -67,7 +69,7 @@ class Session:
             self.before = self.newest, self.nb_trans, self.nb_trans_asked, self.has_set_dwell
         self.is_used = True
         octets = self.commands(frame, f_cnt)
-        if f_cnt <= 1 and f_cnt < self.newest:
+        if f_cnt <= 1 and f_cnt <= self.newest and frame.frame_id != self.newest_id:
             self.nb_trans = None
             if self.has_set_dwell:
                 self.has_set_dwell = None
@@ -78,7 +80,7 @@ class Session:
             self.nb_trans_asked = 0
         if f_cnt > self.newest and Cid.TX_PARAM_SETUP in commands_in(octets):
             self.has_set_dwell = True
-        self.newest = f_cnt
+        self.newest, self.newest_id = f_cnt, frame.frame_id
 
     def doubt(self) -> None:
         """Nobody knows any more whether servers know what the device has granted."""

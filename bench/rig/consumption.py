@@ -240,7 +240,9 @@ class Consumption:
         def is_there() -> bool:
             return is_all_published(self.setup.case.in_order())
 
-        await until(is_there, _PUBLISHED_WITHIN_US, TimeoutError, every_us=1_000_000)
+        refused = [e["detail"]["logins"] for e in self.setup.case.events if _refuses_logins(e)]
+        within_us = _PUBLISHED_WITHIN_US * (1 + sum(refused))
+        await until(is_there, within_us, TimeoutError, every_us=1_000_000)
 
     async def lose_pubacks(self, lns: str = LNS) -> None:
         """Let a server's messages reach the broker, and nothing come back, until `find_broker`."""
@@ -389,3 +391,7 @@ def _look_at(settings: ConsumerSettings) -> None:
         raise
     if not settings.are_allowed:
         raise ConsumerDied(f"consumer {settings.name} takes what is not allowed: {settings}")
+
+
+def _refuses_logins(event: Event) -> bool:
+    return event["kind"] == "fault.begin" and event["fault"] == "login refused"

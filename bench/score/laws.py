@@ -82,9 +82,10 @@ _LAWS = (
              if(heard, ' has no outcome', ': an outcome without a reception'))""",
         f"""
 FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL |> AS m
-|> LEFT ANTI JOIN (FROM station_link |> LEFT SEMI JOIN (FROM cases |> WHERE size(restarts) > 0)
-     USING (run, case)) AS lost ON m.heard AND (m.run, m.case, m.station) =
-       (lost.run, lost.case, lost.station) AND lost.t_us - m.t_us BETWEEN 0 AND {_UNDER_WAY_US}""",
+|> LEFT ANTI JOIN (FROM station_link |> JOIN (SELECT run, case, {_UNDER_WAY_US} + coalesce(
+       upstream_late_us, 0) AS within_us FROM cases WHERE size(restarts) > 0) USING (run, case))
+     AS lost ON m.heard AND (m.run, m.case, m.station) = (lost.run, lost.case, lost.station)
+       AND lost.t_us - m.t_us BETWEEN 0 AND lost.within_us""",
         frame_id="coalesce(frame_id, outcome.frame_id)", station="station",
         expected="CAST(heard AS INT)", observed="CAST(told AS INT)",
     ),

@@ -262,6 +262,8 @@ class Evidence:
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
     diids: list[tuple[str, int]] = field(default_factory=list)  # of what answers no uplink
     links_lost_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    upstream_late_us: int = 0
+    """How long a scenario has let a message wait for its outbox, at most."""
     lns_restarted_us: int | None = None
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
@@ -312,7 +314,8 @@ class Evidence:
     def was_cut_short(self, station: str, t_us: int) -> bool:
         """Whether a scenario may have ended the server while it had to do with what it was told."""
         lost_us = self.links_lost_us.get(station, ()) if self.lns_restarts else ()
-        return any(t_us <= at_us <= t_us + UNDER_WAY_US for at_us in lost_us)
+        within_us = UNDER_WAY_US + self.upstream_late_us
+        return any(t_us <= at_us <= t_us + within_us for at_us in lost_us)
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> "Evidence":
@@ -432,6 +435,11 @@ def _read_link(evidence: Evidence, event: Event) -> None:
     evidence.links_lost_us[event["station"]].append(event["t_us"])
 
 
+def _read_fault(evidence: Evidence, event: Event) -> None:
+    if (event["seam"], event["fault"]) == ("upstream", "delay"):
+        evidence.upstream_late_us = max(evidence.upstream_late_us, event["detail"]["us"])
+
+
 def _read_transmit(evidence: Evidence, event: Event) -> None:
     if event["direction"] == "up":
         (evidence.sent if event["genuine"] else evidence.forged).add(event["frame_id"])
@@ -483,6 +491,7 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "device.line": _read_line,
     "station.text": _read_text,
     LINK: _read_link,
+    "fault.begin": _read_fault,
     "radio.transmit": _read_transmit,
     "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),
     "lns.downlink": _read_downlink,

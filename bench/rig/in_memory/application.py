@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -213,6 +214,7 @@ class Outboxes:
         self._refusals: list[str | None] = []
         self._full: set[str] = set()
         self._delays_us: list[tuple[str | None, int]] = []
+        self._killed = Counter[str]()
         self._away: dict[str, str] = {}
         self._kept: list[_Published] = []
         self._mistakes: list[str] = []
@@ -319,6 +321,7 @@ class Outboxes:
 
     async def kill(self, lns: str) -> None:
         """A server is killed."""
+        self._killed[lns] += 1
         if lns in self._disks:
             await self._disks[lns].kill()
             if len(self._disks) == 1:  # whoever else is there may be tried again
@@ -350,7 +353,10 @@ class Outboxes:
         delay = next((one for one in self._delays_us if one[0] in (None, message.lns)), None)
         if delay is not None:
             self._delays_us.remove(delay)
+            killed = self._killed[message.lns]
             await asyncio.sleep(delay[1] / 1_000_000)
+            if self._killed[message.lns] != killed:
+                raise asyncio.CancelledError  # nothing of who is killed goes on
             if self.are_on_disk:
                 self._disks[message.lns].hold(message.message_id)
         refusal = next((n for n, of in enumerate(self._refusals) if of in (None, message.lns)), -1)

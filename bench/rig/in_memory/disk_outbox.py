@@ -150,6 +150,7 @@ class DiskOutbox:
             with closing(connect(self._file, timeout=0, isolation_level=None)) as held:
                 while self._full is None and not is_held(held):  # noqa: ASYNC110
                     await asyncio.sleep(0.001 if is_disk_slow(now_us()) else 0)  # a commit goes on
+                self._look_at_connections()  # it was served until now
                 self._ended.set_exception(_Killed())
                 await self._until_over()
             await self._look_at_parts()
