@@ -35,6 +35,7 @@ class World:
         self.has_upstream = True
         self.has_consumer = False
         self.in_redis = self.is_cut_off = False
+        self.is_held_up = False
 
     @property
     def device(self) -> Any:
@@ -144,6 +145,9 @@ async def forge(world: World) -> None:
 
 
 async def flood(world: World) -> None:
+    """Where they stay in their order: no device sends so fast that one frame overtakes another."""
+    if world.is_held_up or world.in_redis:
+        return
     await world.rig.flood(world.personalised, by="west", frames=world.dice.choice([3, 10]))
 
 
@@ -276,6 +280,7 @@ async def forge_join(world: World) -> None:
 
 
 async def delay_upstream(world: World) -> None:
+    world.is_held_up = True
     late = world.dice.choice([100, 1_500, 3_000])
     world.rig.delay_upstream(milliseconds(late), world.dice.choice([1, 3]))
 
