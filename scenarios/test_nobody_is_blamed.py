@@ -459,3 +459,19 @@ async def test_a_relaxed_device_that_begins_again_with_its_first_counter_has_gra
     await rig.wait(seconds(1))
     uplink = await device.send(confirmed=True)
     rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.fault("broker", "is behind a slow disk, which is full then")
+async def test_a_disk_is_full_when_what_it_has_begun_is_written(rig):
+    """Who is in the middle of a write on a slow disk has found room for it."""
+    rig.keep_on_disk()
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    await rig.slow_disk(milliseconds(300))
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(50))
+    await rig.fill_disk()
+    await rig.slow_disk(0)
+    await rig.free_disk()

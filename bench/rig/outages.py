@@ -11,6 +11,7 @@ from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.in_memory.mistakes import BrokenWrites
 from bench.rig.interfaces import CaseStation, Parts, RigDevice, Wire
 from bench.rig.stations import until_stations_are_up
+from lns.clock import now_us
 from lns.dedup.claim import Bid, OnOutage
 
 _DEAD_LNS = "lns-x"
@@ -254,19 +255,19 @@ class Outages:
 
     async def fill_disk(self, lns: str = LNS) -> None:
         """Let a network server's disk take nothing more that it promises the application."""
-        await self.setup.begin()
+        await self._written()
         self.setup.server(lns).fill_disk()
 
     @needs(Item.VIRTUAL_TIME)
     async def break_disk(self, after: int, lns: str = LNS) -> None:
         """Let a network server's disk take so many messages more, then take and give nothing."""
-        await self.setup.begin()
+        await self._written()
         self.setup.server(lns).fill_disk(after)
 
     @needs(Item.VIRTUAL_TIME)
     async def fill_store(self, after: int, lns: str = LNS) -> None:
         """Let the file of a server that keeps on a disk take so many writes more, and no others."""
-        await self.setup.begin()
+        await self._written()
         self.setup.server(lns).fill_disk(writes=after)
 
     @needs(Item.VIRTUAL_TIME)
@@ -378,6 +379,13 @@ class Outages:
             self.setup.case.fault("clock", "step", us=us)
         else:
             self.setup.server(lns).step_wall_clock(us)
+
+    async def _written(self) -> None:
+        """Begin, and let what a slow disk has begun be there."""
+        await self.setup.begin()
+        loop = asyncio.get_running_loop()
+        while isinstance(loop, VirtualTimeLoop) and loop.slow_until_us > now_us():
+            await asyncio.sleep((loop.slow_until_us - now_us()) / 1_000_000)
 
     def _stations_on(self, lns: str) -> list[CaseStation]:
         server = self.setup.server(lns)
