@@ -527,6 +527,12 @@ def is_disk_slow(since_us: int | None = None) -> bool:
     return bool(loop and (loop.thread_us or was_slow))
 
 
+def is_being_written() -> bool:
+    """Whether what was given to a thread on the loop that runs is not done yet."""
+    loop = _virtual()
+    return loop is not None and loop.slow_until_us >= now_us()
+
+
 def awaited_in(room: str) -> list[str]:
     """The functions of a package that would be called later, or once a socket is ready."""
     handles = loop.handles() if (loop := _virtual()) else []

@@ -394,4 +394,4 @@ def _look_at(settings: ConsumerSettings) -> None:
 
 
 def _refuses_logins(event: Event) -> bool:
-    return event["kind"] == "fault.begin" and event["fault"] == "login refused"
+    return (event["kind"], event.get("fault")) == ("fault.begin", "login refused")

@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Any
 
 from bench.chance import stream
-from bench.clock import VirtualTimeLoop
+from bench.clock import VirtualTimeLoop, is_being_written, until
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.in_memory.mistakes import BrokenWrites
 from bench.rig.interfaces import CaseStation, Parts, RigDevice, Wire
 from bench.rig.stations import until_stations_are_up
-from lns.clock import now_us
 from lns.dedup.claim import Bid, OnOutage
 
 _DEAD_LNS = "lns-x"
+_WRITTEN_WITHIN_US = 600_000_000
 
 
 class Outages:
@@ -383,9 +383,7 @@ class Outages:
     async def _written(self) -> None:
         """Begin, and let what a slow disk has begun be there."""
         await self.setup.begin()
-        loop = asyncio.get_running_loop()
-        while isinstance(loop, VirtualTimeLoop) and loop.slow_until_us > now_us():
-            await asyncio.sleep((loop.slow_until_us - now_us()) / 1_000_000)
+        await until(lambda: not is_being_written(), _WRITTEN_WITHIN_US, TimeoutError)
 
     def _stations_on(self, lns: str) -> list[CaseStation]:
         server = self.setup.server(lns)
