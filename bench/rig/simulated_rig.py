@@ -528,7 +528,7 @@ class MemoryServer(NetworkServer):
             store=store,
             claims=claims,
             shared=shared,
-            application=self._outboxes,
+            application=self._outboxes.of_run(self.lns),
             record=self._record,
             utc=self._utc,
             entropy=Repeating(stream(setup.seed, self.lns, str(self._starts))),

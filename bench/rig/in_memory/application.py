@@ -346,17 +346,20 @@ class Outboxes:
         for disk in [*self._disks.values()][:1]:
             disk.look_at_loop()
 
-    async def publish(self, message: ForApplication) -> None:
+    def of_run(self, lns: str) -> "OfRun":
+        """What takes the messages of a server until it is killed."""
+        return OfRun(self, self._killed[lns])
+
+    async def publish(self, message: ForApplication, *, run: int | None = None) -> None:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""
+        self._look_alive(message, run)
         if message.lns in self._mistakes:
             stumble(self._mistakes, message.lns)
         delay = next((one for one in self._delays_us if one[0] in (None, message.lns)), None)
         if delay is not None:
             self._delays_us.remove(delay)
-            killed = self._killed[message.lns]
             await asyncio.sleep(delay[1] / 1_000_000)
-            if self._killed[message.lns] != killed:
-                raise asyncio.CancelledError  # nothing of who is killed goes on
+            self._look_alive(message, run)
             if self.are_on_disk:
                 self._disks[message.lns].hold(message.message_id)
         refusal = next((n for n, of in enumerate(self._refusals) if of in (None, message.lns)), -1)
@@ -376,6 +379,11 @@ class Outboxes:
         [(number, taken)] = upstream.numbered
         self._send(taken.topic, taken.body(number))
 
+    def _look_alive(self, message: ForApplication, run: int | None) -> None:
+        """Whoever is killed goes on with nothing: CancelledError."""
+        if run not in (None, self._killed[message.lns]):
+            raise asyncio.CancelledError
+
     def _send(self, topic: str, body: _Body) -> None:
         away = self._away.get(str(body["lns"]))
         if away is not None or not self._broker.is_up:
@@ -385,6 +393,17 @@ class Outboxes:
 
     def note(self, fault: str, kind: str = "fault.begin", **detail: int | str) -> None:
         self._record("bench", kind, fault_fields("upstream", fault, detail))
+
+
+@dataclass(frozen=True, slots=True)
+class OfRun:
+    """What one run of a network server hands over."""
+
+    outboxes: Outboxes
+    run: int
+
+    async def publish(self, message: ForApplication) -> None:
+        await self.outboxes.publish(message, run=self.run)
 
 
 def _of(lns: str | None) -> dict[str, str]:
