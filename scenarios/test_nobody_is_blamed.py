@@ -475,3 +475,15 @@ async def test_a_disk_is_full_when_what_it_has_begun_is_written(rig):
     await rig.fill_disk()
     await rig.slow_disk(0)
     await rig.free_disk()
+
+
+async def test_an_answer_that_is_held_up_is_not_the_one_that_was_heard(rig):
+    """Three answer one frame, and the one that asks for something comes last: none hears it."""
+    rig.in_region("AS923-1")
+    device = rig.provision("three-times", strategy="Drop")
+    rig.only("west")
+    rig.west.delay_downlinks(milliseconds(300), 1)
+    rig.west.repeat_uplinks(milliseconds(30), 2)
+    await device.send(confirmed=True)
+    uplink = await device.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")

@@ -258,10 +258,12 @@ class Senders:
                 due, seen = f"more than {frame.f_cnt}", frame.f_cnt
                 yield _wrong_of_device(event, event["t_us"], "FCntDown", due, seen)
                 return
+            # Of two that came for one window the air knows which one it was.
+            asks = sender.to_hear.asks if sender.to_hear else _asked_in(frame) & self._answers
             sender.handed, sender.to_hear, sender.unheard_max = None, None, 0
             sender.heard = frame
             sender.owes_ack |= frame.kind is Kind.CONFIRMED_DOWN
-            sender.owes |= _asked_in(frame) & self._answers
+            sender.owes |= asks
 
     def _looked_at(self, sender: Sender, event: Event) -> Iterator[Found]:
         if event.get("origin") != "device":
