@@ -39,14 +39,17 @@ class Requests:
     """Which devices have told theirs since an application wanted it."""
     telling: dict[str, str] = field(default_factory=dict)
     """The frames that tell one and are not decided yet, and whose they are."""
-    unreadable: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    """What is wrong with each request that nobody can read, and no server has refused yet."""
+    misread: int = 0
+    """How many were refused as unreadable besides."""
     proofs: defaultdict[tuple[str, bool], int] = field(default_factory=lambda: defaultdict(int))
     """Per device and whether it was confirmed: acknowledgements, or reports of a station."""
 
     def ask(self, event: Event) -> None:
         """An application wants something."""
         if event["wants"] == "unreadable":
-            self.unreadable += 1
+            self.unreadable.append(event.get("why", ""))
             return
         self.asked[event["dev_eui"]].append(event)
 
@@ -81,10 +84,10 @@ class Requests:
 
     def untold(self, until_us: int) -> Iterator[str]:
         """Of which requests, made until then, no server has said what becomes of them."""
-        if self.unreadable > 0:
-            yield f"unreadable requests: {self.unreadable} more than were refused"
-        if self.unreadable < 0:
-            yield f"requests that can be read: {-self.unreadable} refused as unreadable"
+        if self.unreadable:
+            yield f"unreadable requests: {len(self.unreadable)} more than were refused"
+        if self.misread:
+            yield f"requests that can be read: {self.misread} refused as unreadable"
         for dev_eui, asked in sorted(self.asked.items()):
             untold = sum(event["t_us"] < until_us for event in asked)
             if untold:
@@ -114,9 +117,7 @@ class Requests:
     def _taken(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         asked = self.asked[dev_eui].pop(0) if self.asked.get(dev_eui) else None
         if asked is None and event["stage"] == "refused" and not dev_eui:
-            self.unreadable -= 1  # nobody can say whose it was
-            if not _WHAT_IS_WRONG.fullmatch(event.get("reason", "")):
-                yield check.wrong("reason", "what is wrong with it", event.get("reason"))
+            yield from self._refused(event.get("reason", ""), check)
             return
         if asked is None:
             yield check.wrong(event["stage"], "what an application wants", "nothing")
@@ -134,6 +135,17 @@ class Requests:
                 self.statuses_told.discard(dev_eui)
         if event["stage"] == "queued" and asked["wants"] == "downlink":
             self.waiting[event.get("lns", ""), dev_eui].append(_kind(event))
+
+    def _refused(self, reason: str, check: Scrutiny) -> Iterator[Found]:
+        """A server cannot read something, nor say whose it was: what is wrong with it?"""
+        if not self.unreadable:
+            self.misread += 1
+            return
+        why = self.unreadable.pop(0)
+        if why:
+            yield from check.same("reason", why, reason)
+        elif not _WHAT_IS_WRONG.fullmatch(reason):
+            yield check.wrong("reason", "what is wrong with it", reason)
 
     def _reason(self, asked: Event, lns: str) -> str | None:
         """Why it is to be refused; None if it is not."""
