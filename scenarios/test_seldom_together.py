@@ -7,6 +7,7 @@ from bench.verdict.expectation import Table
 from bench.virtual import crafted
 from scenarios.telling import hear, tell
 from scenarios.words import (
+    AGAIN,
     ASKED,
     COPY,
     EXPIRED,
@@ -285,3 +286,18 @@ async def test_copies_are_numbered_beyond_a_roll_over(rig):
     for number, station in enumerate(stations, 1):
         due = f"{name}-{station.eui}-{number}"
         rig.expect_upstream(frame, through=station.name, messageId=due)
+
+
+@pytest.mark.fault("store", "cut")
+async def test_other_bytes_of_a_counter_are_another_frame_whoever_says_so(rig):
+    """First nobody could say whose they are; told again, the store knows another frame by it."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    newest = await hear(rig, device, "west", f_cnt=10)
+    rig.cut_store("lns-a")
+    other = await hear(rig, device, "west", f_cnt=10, payload=b"other", confirmed=True)
+    await rig.restore_store("lns-a")
+    await tell(rig, other, "west")
+    await rig.wait(seconds(3))
+    rig.expect(newest, OWNED, owned="west")
+    rig.expect(other, UNVERIFIED + AGAIN, unverified="west", again="west")
