@@ -301,3 +301,28 @@ async def test_other_bytes_of_a_counter_are_another_frame_whoever_says_so(rig):
     await rig.wait(seconds(3))
     rig.expect(newest, OWNED, owned="west")
     rig.expect(other, UNVERIFIED + AGAIN, unverified="west", again="west")
+
+
+async def test_what_a_device_does_not_acknowledge_is_sent_three_times(rig):
+    """It is on the air each time, which proves nothing yet; nobody waits for its next uplink."""
+    device = rig.provision("silent", f_cnt=10, device_class="C")
+    rig.only("west")
+    rig.expect(await device.send(), FIRST, first="west")
+    await rig.queue_downlink(device, payload=b"on", confirmed=True)
+    await rig.wait(seconds(30))
+    rig.expect_downlink(device, b"on", window="C")
+
+
+async def test_other_bytes_have_a_name_of_their_own_in_a_life_before_as_well(rig):
+    """The device has begun again and goes on where it was; its first frame there is lost."""
+    device = rig.provision("relaxed", f_cnt=500)
+    for f_cnt in (500, 0):
+        rig.expect(await hear(rig, device, "west", f_cnt=f_cnt), FIRST, first="west")
+    rig.refuse_upstream(1)
+    lost = await hear(rig, device, "west", f_cnt=501, payload=b"lost")
+    other = await hear(rig, device, "west", f_cnt=501, payload=b"other")
+    rig.expect(lost, REFUSED, refused="west")
+    rig.expect(other, FIRST, first="west")
+    name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-501"
+    mic = other.phy[-4:].hex().upper()
+    rig.expect_upstream(other, through="west", removeDuplicatesKey=f"{name}.{mic}")

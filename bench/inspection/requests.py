@@ -15,6 +15,7 @@ from bench.verdict.owner import Found, Scrutiny
 from bench.virtual.lorawan.air_interface import DOWN, DataFrame, read_data
 
 QUEUE_MAX = 16
+SENDINGS_MAX = 3
 OF_LINKS = frozenset({"cut", "half open"})
 """The faults that part a station from its server."""
 _WHAT_IS_WRONG = re.compile(r"more than \d+ bytes|not a downlink: .+")
@@ -214,6 +215,7 @@ class ClassC:
     wanted_us: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When an application has asked for each downlink of a device."""
     is_quiet: bool = False
+    end_us: int = 0
     forgets_nothing: bool = False
     """Whether each server knows all that it has handed over."""
     hears_all: bool = False
@@ -232,6 +234,7 @@ class ClassC:
     def begin(self, events: Sequence[Event], *, undisturbed: bool) -> None:
         """These are the events of the case; `undisturbed`: its servers are."""
         self.is_quiet, self.forgets_nothing = is_quiet(events), undisturbed
+        self.end_us = max((event["t_us"] for event in events), default=0)
         servers = {event.get("lns") for event in events if event["kind"] == "lns.outcome"}
         is_cut = any(disturbs_links(event) or disturbs_store(event) for event in events)
         self.hears_all = len(servers) == 1 and not is_cut
@@ -366,6 +369,7 @@ class ClassC:
         `missing`: the devices that did not say all the lines that are `due`. A server that has
         heard a device needs no uplink for it.
         """
+        yield from self._left_alone(devices)
         heard = {dev_eui for _, dev_eui in self.accepted_by}
         for dev_eui in sorted(heard.intersection(missing, devices)):
             for wanted in [found[1] for line in due[dev_eui] if (found := _LINE.search(line))]:
@@ -376,6 +380,17 @@ class ClassC:
                         " observed nowhere",
                         expected=wanted, observed="none",
                     )  # fmt: skip
+
+    def _left_alone(self, devices: Mapping[str, KnownDevice]) -> Iterator[Found]:
+        """What a device had time to acknowledge, and has not: it is sent three times in all."""
+        for dev_eui, (said_us, sent) in self.sent.items() if self.is_quiet else ():
+            device, waited_us = devices[dev_eui], self.end_us - said_us
+            if sent is None or not sent.confirmed or device.wanted.count(sent) != 1:
+                continue
+            if device.told.count(sent) < SENDINGS_MAX and waited_us > ACK_US + _EARLY_US:
+                check = Scrutiny(rule="downlink of the application", of=dev_eui, t_us=said_us)
+                due = f"sent again after {ACK_US // 1000} ms"
+                yield check.wrong("what is not acknowledged", due, "left alone")
 
 
 def said_us_of(event: Event) -> int:
