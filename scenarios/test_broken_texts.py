@@ -158,6 +158,7 @@ EUIS = {
     "dashes": lambda eui: "-".join(eui[at : at + 2] for at in range(0, 16, 2)),
     "colons": lambda eui: ":".join(eui[at : at + 2] for at in range(0, 16, 2)),
     "plain": lambda eui: eui.lower(),
+    "a number": lambda eui: int(eui, 16),
     "groups": lambda eui: ":".join(f"{int(eui[at : at + 4], 16):x}" for at in range(0, 16, 4)),
 }
 
@@ -256,30 +257,46 @@ async def test_a_station_that_asks_for_the_time_is_told_it(rig):
 
 # --- what applications ask for --------------------------------------------------------------------
 
+NO_UTF_8 = "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"
 REQUESTS = {
-    "no JSON": b"{",
-    "no UTF-8": b'{"fPort": 2, "payload": "\xff"}',
-    "nothing": b"",
-    "no port": b'{"payload": "00"}',
-    "port 0": b'{"fPort": 0, "payload": "00"}',
-    "port 224": b'{"fPort": 224, "payload": "00"}',
-    "port as text": b'{"fPort": "2", "payload": "00"}',
-    "half an octet": b'{"fPort": 2, "payload": "000"}',
-    "octets with a blank": b'{"fPort": 2, "payload": "00 00"}',
-    "octets behind a blank": b'{"fPort": 2, "payload": " 00"}',
-    "no payload": b'{"fPort": 2}',
-    "a misspelt key": b'{"fPort": 2, "payload": "00", "confirm": true}',
-    "no status": b'{"devStatus": false}',
-    "a status and more": b'{"devStatus": true, "fPort": 2}',
-    "too much": b'{"fPort": 2, "payload": "00"}'.ljust(2049),
+    "no JSON": (b"{", "Input data was truncated"),
+    "no UTF-8": (b'{"fPort": 2, "payload": "\xff"}', NO_UTF_8),
+    "nothing": (b"", "Input data was truncated"),
+    "no port": (b'{"payload": "00"}', "Object missing required field `fPort`"),
+    "port 0": (b'{"fPort": 0, "payload": "00"}', "Expected `int` >= 1 - at `$.fPort`"),
+    "port 224": (b'{"fPort": 224, "payload": "00"}', "Expected `int` <= 223 - at `$.fPort`"),
+    "port as text": (
+        b'{"fPort": "2", "payload": "00"}',
+        "Expected `int`, got `str` - at `$.fPort`",
+    ),
+    "half an octet": (b'{"fPort": 2, "payload": "000"}', "Odd-length string"),
+    "a word": (b'{"fPort": 2, "payload": "devStatus?"}', "Non-hexadecimal digit found"),
+    "octets with a blank": (b'{"fPort": 2, "payload": "00 00"}', "Odd-length string"),
+    "octets behind a blank": (b'{"fPort": 2, "payload": " 00"}', "Odd-length string"),
+    "no payload": (b'{"fPort": 2}', "Object missing required field `payload`"),
+    "a misspelt key": (
+        b'{"fPort": 2, "payload": "00", "confirm": true}',
+        "Object contains unknown field `confirm`",
+    ),
+    "no status": (b'{"devStatus": false}', "Invalid enum value False - at `$.devStatus`"),
+    "a status and more": (
+        b'{"devStatus": true, "fPort": 2}',
+        "Object contains unknown field `fPort`",
+    ),
+    "too much": (b'{"fPort": 2, "payload": "00"}'.ljust(2049), "more than 2048 bytes"),
+    "too much, of few characters": (
+        f'{{"fPort": 2, "payload": "{"é" * 1_100}"}}'.encode(),
+        "more than 2048 bytes",
+    ),
 }
 
 
-@pytest.mark.parametrize("body", REQUESTS.values(), ids=REQUESTS)
-async def test_a_request_that_cannot_be_read_is_refused(rig, body):
-    """And told; what the application wants next goes down."""
+@pytest.mark.parametrize(("body", "why"), REQUESTS.values(), ids=REQUESTS)
+async def test_a_request_that_cannot_be_read_is_refused(rig, body, why):
+    """And told, with what is wrong with it; what the application wants next goes down."""
     rig.only("west")
-    await rig.post_request(rig.alpha, body)
+    is_long = why.startswith("more than")
+    await rig.post_request(rig.alpha, body, why if is_long else f"not a downlink: {why}")
     await rig.queue_downlink(rig.alpha, payload=b"on", port=223)
     uplink = await rig.alpha.send(confirmed=True)
     rig.expect(uplink, FIRST, first="west")

@@ -102,7 +102,7 @@ async def test_stations_find_a_server_that_was_away(rig):
 
 # As Basics Station writes an EUI of its own (uj.c): which groups are 0 decides.
 ID6 = ["::0", "::4", "::3:0", "::3:4", "0:2::", "1::", "1::4", "1:2::"]
-ID6 += ["0:2:0:4", "1:0:3:4", "a:bcd:10:f00"]
+ID6 += ["0:2:0:4", "1:0:3:4", "a:bcd:10:f00", "ffff:fffe:1:ffff"]
 
 
 async def test_discovery_names_the_way(rig):

@@ -11,6 +11,24 @@ from scenarios.words import FIRST
 pytestmark = pytest.mark.requires("virtual time")
 
 
+HELP = """
+Decode one LoRaWAN 1.0.x frame. Keys are used, never printed.
+
+positional arguments:
+frame the PHYPayload in hexadecimal
+
+options:
+-h, --help show this help message and exit
+--nwk-s-key HEX check the MIC of a data frame
+--app-s-key HEX and decrypt its payload
+--app-key HEX check a join-request, open a join-accept
+--f-cnt N the 32-bit counter (default: as on the wire)
+
+examples:
+python -m lns.lorawan 40F17DBE4900020001954378762B11FF0D
+python -m lns.lorawan 40F17DBE4900020001954378762B11FF0D \\
+--nwk-s-key 44024241ED4CE9A68C6A8BC055233FD3 --app-s-key EC925802AE430CA77FD3DD73CB2CC588
+""".splitlines()
 WRONG_KEY = "a wrong key, or the counter is above 65535: try --f-cnt"
 
 
@@ -116,6 +134,12 @@ async def test_whoever_asks_wrongly_has_the_status_of_a_wrong_frame(rig):
     rig.read_frame(phy, "--f-cnt", "ten", says=[says], status=4)
     says = "python -m lns.lorawan: error: argument --app-key: expected one argument"
     rig.read_frame(phy, "--app-key", says=[says], status=4)
+
+
+async def test_whoever_asks_for_help_has_done_nothing_wrong(rig):
+    """What can be asked for is told, with examples."""
+    await served(rig)
+    rig.read_frame(bytes.fromhex("E0"), "--help", says=HELP)
 
 
 async def test_a_join_request_is_read(rig):

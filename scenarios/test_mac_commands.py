@@ -5,6 +5,7 @@ import pytest
 from bench.clock import milliseconds, minutes
 from bench.verdict.expectation import Table
 from bench.virtual.stacks import LORAMAC_44
+from scenarios.telling import hear
 from scenarios.words import AGAIN, ELSEWHERE, FIRST
 
 ANSWERED = Table("""
@@ -285,3 +286,17 @@ async def test_a_join_at_one_server_takes_nothing_back_that_another_has_agreed(r
     words = FIRST + ELSEWHERE + AGAIN * 2
     rig.expect(granted, words, first="north", elsewhere="west", again=("north", "west"))
     rig.expect(again, FIRST, first="west")
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_device_grants_in_any_order_what_it_was_asked(rig):
+    """How long a frame may be, and how often to send it: what is granted is asked no more."""
+    rig.in_region("AS923-1")
+    devices = [rig.provision(name, f_cnt=10, nb_trans=3) for name in ("first", "second")]
+    for device, f_opts in zip(devices, (b"\x09\x03\x07", b"\x03\x07\x09"), strict=True):
+        asked = await hear(rig, device, "west", adr=True, confirmed=True)
+        granted = await hear(rig, device, "west", adr=True, confirmed=True, f_opts=f_opts)
+        rig.expect_answer(asked, f_opts_bytes=7)
+        rig.expect_answer(granted, f_opts_bytes=0)
+        for frame in (asked, granted):
+            rig.expect(frame, FIRST, first="west")

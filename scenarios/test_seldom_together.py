@@ -7,6 +7,7 @@ from bench.verdict.expectation import Table
 from bench.virtual import crafted
 from scenarios.telling import hear, tell
 from scenarios.words import (
+    AGAIN,
     ASKED,
     COPY,
     EXPIRED,
@@ -232,3 +233,96 @@ async def test_all_that_is_told_while_somebody_looks_after_a_day_is_judged_by_it
     await rig.restore_store("lns-a")
     rig.expect(old, OWNED + EXPIRED, owned="east", again="west")
     rig.expect(newest, OWNED + LOST, owned="east", lost="west")
+
+
+async def test_what_two_answers_have_carried_in_vain_is_sent_by_itself(rig):
+    """A device that always listens need not send once more to be spoken to a third time."""
+    device = rig.provision("listening", f_cnt=10, device_class="C")
+    await rig.queue_downlink(device, payload=b"on")
+    rig.west.suppress_downlinks(2)
+    for after in (seconds(3), seconds(12)):
+        rig.expect(
+            await hear(rig, device, "west", confirmed=True, after=after), FIRST, first="west"
+        )
+    rig.expect_downlink(device, b"on", window="C")
+
+
+async def test_who_begins_again_elsewhere_is_asked_there_how_often_to_send(rig):
+    """What another server has agreed with it was of the life before."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10, nb_trans=3)
+    await hear(rig, device, "west", adr=True, confirmed=True)
+    granted = await hear(rig, device, "west", adr=True, confirmed=True, f_opts=b"\x03\x07")
+    begun = await hear(rig, device, "east", f_cnt=0, adr=True, confirmed=True)
+    for frame, station, octets in ((granted, "west", 0), (begun, "east", 5)):
+        rig.expect(frame, OWNED, owned=station)
+        rig.expect_answer(frame, f_opts_bytes=octets)
+
+
+@pytest.mark.requires("slow application")
+async def test_what_was_granted_stays_granted_when_the_next_frame_is_lost(rig):
+    """That one was on its way when the frame before it was taken, with what it grants."""
+    rig.in_region("AS923-1")
+    device = rig.provision("granting", f_cnt=10, nb_trans=3)
+    asked = await hear(rig, device, "west", adr=True, confirmed=True)
+    rig.delay_upstream(seconds(3))
+    granted = await hear(rig, device, "west", adr=True, f_opts=b"\x03\x07\x09", after=seconds(1))
+    rig.delay_upstream(seconds(15))
+    lost = await hear(rig, device, "west", adr=True, after=seconds(15))
+    after = await hear(rig, device, "west", adr=True, confirmed=True)
+    for frame in (asked, granted, after):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(lost, REFUSED, refused="west")
+    rig.expect_answer(after, f_opts_bytes=0)
+
+
+async def test_copies_are_numbered_beyond_a_roll_over(rig):
+    """Each has an id of its own, whatever its counter."""
+    stations = [rig.station(name) for name in ("east", "north")]
+    device = rig.provision("far", f_cnt=70_000, strategy="None", relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", "east", "north")
+    rig.expect(frame, FIRST + COPY * 2, first="west", copy=("east", "north"))
+    name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-70000"
+    for number, station in enumerate(stations, 1):
+        due = f"{name}-{station.eui}-{number}"
+        rig.expect_upstream(frame, through=station.name, messageId=due)
+
+
+@pytest.mark.fault("store", "cut")
+async def test_other_bytes_of_a_counter_are_another_frame_whoever_says_so(rig):
+    """First nobody could say whose they are; told again, the store knows another frame by it."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    newest = await hear(rig, device, "west", f_cnt=10)
+    rig.cut_store("lns-a")
+    other = await hear(rig, device, "west", f_cnt=10, payload=b"other", confirmed=True)
+    await rig.restore_store("lns-a")
+    await tell(rig, other, "west")
+    await rig.wait(seconds(3))
+    rig.expect(newest, OWNED, owned="west")
+    rig.expect(other, UNVERIFIED + AGAIN, unverified="west", again="west")
+
+
+async def test_what_a_device_does_not_acknowledge_is_sent_three_times(rig):
+    """It is on the air each time, which proves nothing yet; nobody waits for its next uplink."""
+    device = rig.provision("silent", f_cnt=10, device_class="C")
+    rig.only("west")
+    rig.expect(await device.send(), FIRST, first="west")
+    await rig.queue_downlink(device, payload=b"on", confirmed=True)
+    await rig.wait(seconds(30))
+    rig.expect_downlink(device, b"on", window="C")
+
+
+async def test_other_bytes_have_a_name_of_their_own_in_a_life_before_as_well(rig):
+    """The device has begun again and goes on where it was; its first frame there is lost."""
+    device = rig.provision("relaxed", f_cnt=500)
+    for f_cnt in (500, 0):
+        rig.expect(await hear(rig, device, "west", f_cnt=f_cnt), FIRST, first="west")
+    rig.refuse_upstream(1)
+    lost = await hear(rig, device, "west", f_cnt=501, payload=b"lost")
+    other = await hear(rig, device, "west", f_cnt=501, payload=b"other")
+    rig.expect(lost, REFUSED, refused="west")
+    rig.expect(other, FIRST, first="west")
+    name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-501"
+    mic = other.phy[-4:].hex().upper()
+    rig.expect_upstream(other, through="west", removeDuplicatesKey=f"{name}.{mic}")

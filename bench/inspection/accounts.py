@@ -384,6 +384,7 @@ class Accounts:
                 yield from self._claimed(event)
             case "upstream.published" | "upstream.status":
                 self._unverified.message(event)
+                yield from self._owners.published(event)
             case "lns.too_late":
                 yield from self._late.tell(event, self._check(event, "late station"))
             case "lns.claim":

@@ -241,6 +241,8 @@ class Claims:
     cut_off: set[str] = field(default_factory=set)
     """The servers whose wire to the store is cut: they need not wait for an answer."""
     relaxed: set[str] = field(default_factory=set)
+    granted_us: dict[tuple[object, ...], int] = field(default_factory=dict)
+    """When a server was granted a frame of a session that was its own, and said nothing since."""
 
     def provisioned(self, device: Event) -> None:
         """A device of the case."""
@@ -269,6 +271,10 @@ class Claims:
         """A server says whose a frame is; only who was granted one, or was alone, can own it."""
         session = claim["dev_eui"], claim["dev_addr"]
         owners, self.has_begun = self.granted[session], True
+        message = tuple(claim.get(name) for name in ("lns", "station", "dev_eui", "f_cnt"))
+        self.granted_us.pop(message, None)
+        if claim["decision"] == "Owner" and self._is_its_own(session, claim):
+            self.granted_us[message] = claim["t_us"]
         self.brought[session] |= {claim.get("f_cnt_down", -1)}
         if claim["decision"] == "Owner":
             owners.add(claim.get("lns", ""))
@@ -287,6 +293,10 @@ class Claims:
             self._look_at_owner(session, claim, check)
         yield from self._late(claim, check)
 
+    def _is_its_own(self, session: Session, claim: Event) -> bool:
+        owners, _ = self.newest.get(session, (frozenset(), 0))
+        return owners == {claim.get("lns", "")}
+
     def _may_own(self, session: Session) -> set[str]:
         return self.granted[session] | self.alone[session] | self.orphaned[session[0]]
 
@@ -295,6 +305,16 @@ class Claims:
         late_us = outcome["t_us"] - claim["t_us"]
         is_sure = self.is_in_order and self.is_hurried and claim["decision"] == "NotOwner"
         if is_sure and late_us > _AT_ONCE_US:
+            yield check.wrong("told", "at once", f"{late_us // 1000} ms later")
+
+    def published(self, event: Event) -> Iterator[Found]:
+        """The application gets a frame: nobody else is asked whose frame of its own it was."""
+        body = event["body"] if isinstance(event["body"], dict) else {}
+        message = tuple(body.get(name) for name in ("lns", "station", "devEui", "fCnt"))
+        late_us = event["t_us"] - self.granted_us.pop(message, event["t_us"])
+        if self.is_in_order and self.is_hurried and late_us > _AT_ONCE_US:
+            of = f"message {body.get('messageId')}"
+            check = Scrutiny(rule="message", of=of, t_us=event["t_us"], station=message[1])
             yield check.wrong("told", "at once", f"{late_us // 1000} ms later")
 
     def answer(self, downlink: Event, check: Scrutiny) -> Iterator[Found]:

@@ -15,6 +15,7 @@ from bench.verdict.owner import Found, Scrutiny
 from bench.virtual.lorawan.air_interface import DOWN, DataFrame, read_data
 
 QUEUE_MAX = 16
+SENDINGS_MAX = 3
 OF_LINKS = frozenset({"cut", "half open"})
 """The faults that part a station from its server."""
 _WHAT_IS_WRONG = re.compile(r"more than \d+ bytes|not a downlink: .+")
@@ -39,14 +40,17 @@ class Requests:
     """Which devices have told theirs since an application wanted it."""
     telling: dict[str, str] = field(default_factory=dict)
     """The frames that tell one and are not decided yet, and whose they are."""
-    unreadable: int = 0
+    unreadable: list[str] = field(default_factory=list)
+    """What is wrong with each request that nobody can read, and no server has refused yet."""
+    misread: int = 0
+    """How many were refused as unreadable besides."""
     proofs: defaultdict[tuple[str, bool], int] = field(default_factory=lambda: defaultdict(int))
     """Per device and whether it was confirmed: acknowledgements, or reports of a station."""
 
     def ask(self, event: Event) -> None:
         """An application wants something."""
         if event["wants"] == "unreadable":
-            self.unreadable += 1
+            self.unreadable.append(event.get("why", ""))
             return
         self.asked[event["dev_eui"]].append(event)
 
@@ -81,10 +85,10 @@ class Requests:
 
     def untold(self, until_us: int) -> Iterator[str]:
         """Of which requests, made until then, no server has said what becomes of them."""
-        if self.unreadable > 0:
-            yield f"unreadable requests: {self.unreadable} more than were refused"
-        if self.unreadable < 0:
-            yield f"requests that can be read: {-self.unreadable} refused as unreadable"
+        if self.unreadable:
+            yield f"unreadable requests: {len(self.unreadable)} more than were refused"
+        if self.misread:
+            yield f"requests that can be read: {self.misread} refused as unreadable"
         for dev_eui, asked in sorted(self.asked.items()):
             untold = sum(event["t_us"] < until_us for event in asked)
             if untold:
@@ -114,9 +118,7 @@ class Requests:
     def _taken(self, event: Event, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         asked = self.asked[dev_eui].pop(0) if self.asked.get(dev_eui) else None
         if asked is None and event["stage"] == "refused" and not dev_eui:
-            self.unreadable -= 1  # nobody can say whose it was
-            if not _WHAT_IS_WRONG.fullmatch(event.get("reason", "")):
-                yield check.wrong("reason", "what is wrong with it", event.get("reason"))
+            yield from self._refused(event.get("reason", ""), check)
             return
         if asked is None:
             yield check.wrong(event["stage"], "what an application wants", "nothing")
@@ -134,6 +136,17 @@ class Requests:
                 self.statuses_told.discard(dev_eui)
         if event["stage"] == "queued" and asked["wants"] == "downlink":
             self.waiting[event.get("lns", ""), dev_eui].append(_kind(event))
+
+    def _refused(self, reason: str, check: Scrutiny) -> Iterator[Found]:
+        """A server cannot read something, nor say whose it was: what is wrong with it?"""
+        if not self.unreadable:
+            self.misread += 1
+            return
+        why = self.unreadable.pop(0)
+        if why:
+            yield from check.same("reason", why, reason)
+        elif not _WHAT_IS_WRONG.fullmatch(reason):
+            yield check.wrong("reason", "what is wrong with it", reason)
 
     def _reason(self, asked: Event, lns: str) -> str | None:
         """Why it is to be refused; None if it is not."""
@@ -202,6 +215,7 @@ class ClassC:
     wanted_us: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When an application has asked for each downlink of a device."""
     is_quiet: bool = False
+    end_us: int = 0
     forgets_nothing: bool = False
     """Whether each server knows all that it has handed over."""
     hears_all: bool = False
@@ -220,6 +234,7 @@ class ClassC:
     def begin(self, events: Sequence[Event], *, undisturbed: bool) -> None:
         """These are the events of the case; `undisturbed`: its servers are."""
         self.is_quiet, self.forgets_nothing = is_quiet(events), undisturbed
+        self.end_us = max((event["t_us"] for event in events), default=0)
         servers = {event.get("lns") for event in events if event["kind"] == "lns.outcome"}
         is_cut = any(disturbs_links(event) or disturbs_store(event) for event in events)
         self.hears_all = len(servers) == 1 and not is_cut
@@ -354,6 +369,7 @@ class ClassC:
         `missing`: the devices that did not say all the lines that are `due`. A server that has
         heard a device needs no uplink for it.
         """
+        yield from self._left_alone(devices)
         heard = {dev_eui for _, dev_eui in self.accepted_by}
         for dev_eui in sorted(heard.intersection(missing, devices)):
             for wanted in [found[1] for line in due[dev_eui] if (found := _LINE.search(line))]:
@@ -364,6 +380,17 @@ class ClassC:
                         " observed nowhere",
                         expected=wanted, observed="none",
                     )  # fmt: skip
+
+    def _left_alone(self, devices: Mapping[str, KnownDevice]) -> Iterator[Found]:
+        """What a device had time to acknowledge, and has not: it is sent three times in all."""
+        for dev_eui, (said_us, sent) in self.sent.items() if self.is_quiet else ():
+            device, waited_us = devices[dev_eui], self.end_us - said_us
+            if sent is None or not sent.confirmed or device.wanted.count(sent) != 1:
+                continue
+            if device.told.count(sent) < SENDINGS_MAX and waited_us > ACK_US + _EARLY_US:
+                check = Scrutiny(rule="downlink of the application", of=dev_eui, t_us=said_us)
+                due = f"sent again after {ACK_US // 1000} ms"
+                yield check.wrong("what is not acknowledged", due, "left alone")
 
 
 def said_us_of(event: Event) -> int:

@@ -80,8 +80,11 @@ class Provisioned:
 
     @property
     def stored(self) -> Session | None:
-        """The session that a server finds in its store."""
-        return self.before or self.session()
+        """The session that a server finds in its store; of one never heard of there is none."""
+        session = self.before or self.session()
+        is_personal = self.record.activation is Activation.ABP
+        is_unheard = session is not None and (session.f_cnt_up, session.f_cnt_down) == (None, 0)
+        return None if is_personal and is_unheard else session
 
     @property
     def identity(self) -> Identity:

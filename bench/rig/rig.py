@@ -275,11 +275,15 @@ class Rig(Expectations):
         text = json.dumps({"devStatus": True}, indent=4 if is_spread else None)
         await self._ask(device, text.encode(), {"wants": "status"})
 
-    async def post_request(self, device: RigDevice, body: bytes) -> None:
-        """Let an application ask for something for a device that no server can read."""
+    async def post_request(self, device: RigDevice, body: bytes, why: str = "") -> None:
+        """Let an application ask for something for a device that no server can read.
+
+        `why`: what a server says of it, where that is known to the letter.
+        """
         if not isinstance(body, bytes):
             raise ScenarioMistake(f"an application asks in bytes: b{body!r}")
-        await self._ask(device, body, {"wants": "unreadable"}, is_readable=False)
+        facts: dict[str, object] = {"wants": "unreadable", "why": why}
+        await self._ask(device, body, facts, is_readable=False)
 
     async def _ask(
         self, device: RigDevice, body: bytes, facts: dict[str, object], *, is_readable: bool = True

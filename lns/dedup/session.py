@@ -327,7 +327,7 @@ class Session(Struct, kw_only=True, gc=False):
         A life that began keeps its number to itself only if something was sent up in it, and a
         frame its name: it may be on its way up yet.
         """
-        f_cnt_up, mic = self.f_cnt_up, self.mic
+        f_cnt_up, mic, life = self.f_cnt_up, self.mic, self.life
         if f_cnt_up is not None and mic is not None and not self.lived(f_cnt_up, mic).odd:
             others = [one for one in self.taken_back.items() if one[0] != mic]
             newest = mic, (self.life, f_cnt_up)
@@ -335,8 +335,9 @@ class Session(Struct, kw_only=True, gc=False):
         self.take(before.counter, before.owner)
         self.resubmissions = before.resubmissions
         self.heard, self.heard_life = before.heard, before.heard_life
-        self.nb_trans, self.nb_trans_asked = before.nb_trans, before.nb_trans_asked
-        self.knows_dwell_times = before.knows_dwell_times
+        if self.life != life:  # in the same one, a frame before it has granted what is granted now
+            self.nb_trans, self.nb_trans_asked = before.nb_trans, before.nb_trans_asked
+            self.knows_dwell_times = before.knows_dwell_times
 
     def catch_up(self, known: "Session") -> None:
         """Know what another server has met since; no counter ever goes back."""

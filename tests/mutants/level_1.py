@@ -150,6 +150,13 @@ MUTANTS = (
         "return (wire,)",
     ),
     Mutant(
+        "what was granted is taken back with the next frame",
+        "lns/dedup/session.py",
+        "        if self.life != life:  # in the same one,",
+        "        if True:  # in the same one,",
+        noticed_by="scenarios/test_seldom_together.py",
+    ),
+    Mutant(
         "copies of a former life numbered anew",
         "lns/dedup/session.py",
         "            self.knows_dwell_times = False\n        self.f_cnt_up",

@@ -137,3 +137,22 @@ def test_an_answer_has_time_to_be_acknowledged() -> None:
     assert too_soon(ACK_US - 1, pdu=UNCONFIRMED) == 0
     assert too_soon(ACK_US - 1, by="east") == 0
     assert too_soon(ACK_US - 1, forgets=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "handed", "waited_us", "wrong"),
+    [
+        (True, 1, ACK_US * 2, 1),
+        (True, 3, ACK_US * 2, 0),
+        (True, 1, ACK_US, 0),
+        (False, 1, ACK_US * 2, 0),
+    ],
+)
+def test_what_nobody_acknowledges_is_sent_three_times(
+    confirmed: bool, handed: int, waited_us: int, wrong: int
+) -> None:
+    sent = Wanted(8, b"on", confirmed)
+    device = KnownDevice(DEV_EUI, bytes(16), [], wanted=[sent], told=[sent] * handed)
+    books = ClassC(lambda eui: eui, is_quiet=True, end_us=waited_us)
+    books.sent[DEV_EUI] = 0, sent
+    assert len([*books.unsent({DEV_EUI: device}, (), {})]) == wrong

@@ -232,3 +232,18 @@ def test_a_frame_that_left_or_was_lost_with_its_server_may_be_new() -> None:
 def test_what_nobody_could_say_names_no_owner(owner: str | None, wrong: int) -> None:
     claim = {"decision": "Unavailable", "owner": owner}
     assert len(list(claimed(claim, {"level2": "Unavailable"}, CHECK))) == wrong
+
+
+@pytest.mark.parametrize(
+    ("late_us", "before", "wrong"), [(100_000, 1, 1), (0, 1, 0), (100_000, 0, 0)]
+)
+def test_an_owner_goes_on_at_once_with_a_session_of_its_own(
+    late_us: int, before: int, wrong: int
+) -> None:
+    claims, check = Claims(is_in_order=True), Scrutiny(rule="claim", of="claim", t_us=0)
+    told = {"lns": "lns-a", "station": "A", "dev_eui": "1", "dev_addr": "2", "decision": "Owner"}
+    for f_cnt in range(1 - before, 2):
+        claim = {**told, "f_cnt": f_cnt, "frame_id": f"2:{f_cnt}:M", "t_us": 0, "duration_us": 0}
+        assert not [*claims.tell(claim, check)]
+    body = {"lns": "lns-a", "station": "A", "devEui": "1", "fCnt": 1}
+    assert len([*claims.published({"t_us": late_us, "body": body})]) == wrong

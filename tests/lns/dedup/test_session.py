@@ -149,6 +149,20 @@ def test_a_frame_under_way_is_not_kept_before_the_application_has_it(session: Se
     assert session.snapshot().f_cnt_up == 7
 
 
+def test_what_was_granted_since_is_taken_back_with_its_life_only(session: Session) -> None:
+    session.advance(10, Mic("10"))
+    before = session.before()
+    session.advance(11, Mic("11"))
+    session.nb_trans, session.knows_dwell_times = 3, True
+    session.step_back(before)
+    assert (session.f_cnt_up, session.nb_trans, session.knows_dwell_times) == (10, 3, True)
+    before = session.before()
+    session.advance(0, Mic("00"))
+    assert (session.nb_trans, session.knows_dwell_times) == (1, False)
+    session.step_back(before)
+    assert (session.f_cnt_up, session.nb_trans, session.knows_dwell_times) == (10, 3, True)
+
+
 def test_a_step_back_undoes_an_advance_but_never_a_downlink_counter(session: Session) -> None:
     session.advance(40, MIC)
     session.number_copy(40)
