@@ -143,7 +143,7 @@ def age(file: Path, version: int) -> Iterator[str]:
         seen = str(state_of(file))
     except UpstreamUnavailable as refusal:
         seen = str(refusal)
-    if "is of an earlier version" not in seen:
+    if not seen.startswith(f"{file} is of an earlier version"):
         yield f"an outbox of version {version}: expected refused as such, observed {seen}"
 
 
@@ -181,7 +181,7 @@ def _positions(file: Path) -> list[int]:
         return [at for (at,) in db.execute("SELECT position FROM message ORDER BY position")]
 
 
-NAME = "events.jsonl"
+NAME = "a.events.jsonl"
 _SCHEMA = 1
 _TORN = b'{"schema":1,"run_id":'
 _HEAD = ("schema", "run_id", "source", "seq", "t_us", "kind")
