@@ -462,6 +462,9 @@ class Bidding:
             known, owner = replace(known, mic=dice.choice((mic, None))), lns
         frame = lns, dev_addr, f_cnt, mic
         is_first = frame not in self._lived or dice.randrange(3) > 0
+        # Of a session of before its newest frame has no MIC: it is not that of an older one.
+        is_older = known.mic is None and standing(known, f_cnt) is Standing.OLDER
+        is_first &= not is_older
         others = [other for other in self._dev_addrs if other != dev_addr]
         return Bid(
             lns=lns,
@@ -471,11 +474,11 @@ class Bidding:
             mic=mic,
             known=known,
             known_owner=owner,
-            first_message=dice.random() < self._begins,
+            first_message=dice.random() < self._begins or is_older,
             too_far=standing(known, f_cnt) is Standing.TOO_FAR,
             is_first=is_first,
             repeats=not is_first and dice.randrange(2) > 0,
-            lived=None if is_first else self._lived[frame],
+            lived=None if is_first else self._lived.get(frame, Lived(known.life)),
             f_cnt_down=dice.randrange(9),
             takes_f_cnt_down=dice.randrange(2) > 0,
             f_cnt_down_missed=dice.randrange(5),
@@ -546,7 +549,7 @@ class Keeping:
             session.resubmissions = {f_cnt: session.resubmissions.get(f_cnt, 0) + 1}
 
 
-_DEEP = b"[" * 60_000
+_DEEP = b'[{"more":' + b"[" * 60_000
 _FOREIGN = {"sessions": (b"{", b"[1]", b"7", b"\xff", b"", _DEEP), "join_nonce": (b"x", b"1.5")}
 
 
@@ -567,6 +570,8 @@ async def meet_strangers(
                 await store.refresh(stranger)
             except StoreUnavailable as unavailable:
                 said = str(unavailable).partition(" holds ")[2]
+            except RecursionError as error:
+                said = str(error)
             due = f"something else than a session or DevNonces of {stranger}"
             same(found, f"{key} is {text[:9]!r}", due, said)
         ask("DEL", key)

@@ -7,7 +7,15 @@ import pytest
 
 from bench.inspection.downlink import Answered
 from bench.inspection.known_device import KnownDevice, Session
-from bench.inspection.outcome import Claims, Decided, Remembered, claimed, forgotten, outcome
+from bench.inspection.outcome import (
+    Claims,
+    Decided,
+    Remembered,
+    claimed,
+    forgotten,
+    misshapen,
+    outcome,
+)
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
@@ -232,3 +240,28 @@ def test_a_frame_that_left_or_was_lost_with_its_server_may_be_new() -> None:
 def test_what_nobody_could_say_names_no_owner(owner: str | None, wrong: int) -> None:
     claim = {"decision": "Unavailable", "owner": owner}
     assert len(list(claimed(claim, {"level2": "Unavailable"}, CHECK))) == wrong
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"kind": "lns.unreadable", "station": STATION, "msgtype": "updf", "why": ""}, []),
+        ({"kind": "lns.connection", "stage": "connected", "station": STATION, "peer": ""}, []),
+        (
+            {"kind": "lns.too_late", "stage": "going on", "station": STATION, "n": 5},
+            [
+                "lns.too_late going on of lns-a: names: expected cause, lns, n, stage, station,"
+                " observed lns, n, stage, station"
+            ],
+        ),
+        (
+            {"kind": "lns.failed"},
+            ["lns.failed of lns-a: kind: expected one of a network server, observed lns.failed"],
+        ),
+        ({"kind": "upstream.published", "topic": "t"}, []),
+    ],
+    ids=["whole", "with a stage", "a name is missing", "a kind nobody knows", "no server's"],
+)
+def test_an_event_has_the_names_of_its_kind(fields: dict[str, Any], says: list[str]) -> None:
+    event = {"schema": 1, "run_id": "", "source": "lns-a", "seq": 0, "t_us": 0, "lns": "lns-a"}
+    assert [found.text for found in misshapen(event | fields)] == says
