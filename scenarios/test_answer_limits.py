@@ -7,6 +7,7 @@ import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
+from scenarios.telling import hear
 from scenarios.words import AGAIN, ASKED, COPY, FIRST, IN_RX2, LATE, OWNED, TOO_LATE, WITH_DOWNLINK
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
@@ -1003,3 +1004,18 @@ async def test_what_was_no_answer_ends_no_row_of_late_ones(rig):
         await rig.wait(seconds(2))
         rig.expect(frame, TOO_LATE, first="west")
     rig.expect_finding("too late", owner="gateway", about="west")
+
+
+async def test_a_connection_that_is_over_leaves_nothing_behind(rig):
+    """Two devices of class C have something on the air, which nobody waits for any more there."""
+    devices = [rig.provision(name, f_cnt=10, device_class="C") for name in ("always", "also")]
+    rig.only("west")
+    uplinks = [await hear(rig, device, "west") for device in devices]
+    rig.west.suppress_downlinks(9)
+    for device in devices:
+        await rig.queue_downlink(device, payload=b"on", port=8)
+    await rig.wait(milliseconds(500))
+    rig.west.cut()
+    await rig.wait(seconds(5))
+    for uplink in uplinks:
+        rig.expect(uplink, FIRST, first="west")

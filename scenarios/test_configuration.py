@@ -142,6 +142,7 @@ KEYS = [
     (f"\ufeff{LNS}region = 1", "lns.toml:3: lns.region: "),
     (f"\ufeff{LNS}", taken()),
     (f"{LNS}[dedupe]", "lns.toml:3: dedupe: unknown key; did you mean 'dedup'?"),
+    ("[dedup]\nretention_s = 1\n\n[store]", "lns.toml:1: lns: is missing"),
     (f'{LNS}region = "EU433"', "lns.toml:3: lns.region: unknown region 'EU433'; known: EU868, US"),
     (f'{LNS}net_id = "00013"', "lns.toml:3: lns.net_id: String should match pattern"),
     (f'{LNS}net_id = "000013A"', "lns.toml:3: lns.net_id: String should match pattern"),
@@ -545,7 +546,13 @@ SHAPES = [
 ]
 US_SHAPES = [
     (f"{OTAA}rx1_dr_offset = 4", "devices.toml:7: device[0].rx1_dr_offset: US915 has 0 to 3"),
-    (f"{OTAA}rx2_dr = 7", "devices.toml:7: device[0].rx2_dr: US915 has 8 to 13 for downlinks"),
+    *(
+        (
+            f"{OTAA}rx2_dr = {dr}",
+            "devices.toml:7: device[0].rx2_dr: US915 has 8 to 13 for downlinks",
+        )
+        for dr in (0, 7)
+    ),
     (f"{OTAA}rx2_dr = 14", "devices.toml:7: device[0].rx2_dr: US915 has 8 to 13 for downlinks"),
     (
         f"{OTAA}more_channels_hz = [902_300_000]",

@@ -307,6 +307,7 @@ async def test_an_odd_certificate_is_good_for_nobody(rig):
     for who, why in (
         ("nobody", nameless),
         ("two names", nameless),
+        ("with a tab", nameless),
         ("a server", "the client certificate is not made for clients"),
     ):
         await rig.knock(asked, shows=who, status=403, because=why, of="west")
@@ -395,12 +396,12 @@ async def test_how_long_a_message_may_be(rig):
     told = await rig.knock(hello, longest, status=101, leaves=seconds(2))
     rig.expect_said("closed with", None, told.closed_with)
     await rig.knock(hello, too_long, status=101, closed_with=1009)
-    await rig.knock(hello, frame(b"shell"), status=101, leaves=seconds(2))
+    await rig.knock(hello, frame(b"shell"), frame(b""), status=101, leaves=seconds(2))
     await rig.knock(hello, frame(b"\xff", TEXT), status=101, closed_with=1007)
     head, tail = in_two(_VERSION)
     await rig.knock(hello + head + tail, status=101, leaves=seconds(2))
     await rig.knock(hello, head, tail, frame(_VERSION), status=101, leaves=seconds(2))
-    rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 1), (1, 0), (2, 0), (3, 0))
+    rig.expect_brought(STRANGER, (2, 0), (1, 0), (1, 2), (1, 0), (2, 0), (3, 0))
 
 
 async def test_who_says_goodbye_is_told_nothing_more(rig):

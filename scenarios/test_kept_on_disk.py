@@ -637,6 +637,24 @@ async def test_a_consumer_that_may_not_subscribe_leaves_and_comes_again(rig, ref
         rig.expect_effects(message)
 
 
+@pytest.mark.requires("unlimited broker")
+@pytest.mark.fault("broker", "subscription refused")
+async def test_a_consumer_that_begins_and_may_not_subscribe_comes_again(rig):
+    """It does not wait for its broker to begin, and has heard nothing until that grants it."""
+    rig.keep_on_disk()
+    rig.consumer()
+    messages = [await rig.inject(rig.alpha, number=1)]
+    await rig.wait(seconds(1))
+    await rig.kill_consumer()
+    await rig.refuse_subscriptions(3)
+    await rig.start_consumer()
+    await rig.wait(seconds(10))
+    messages.append(await rig.inject(rig.alpha, number=2))
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+
+
 @pytest.mark.fault("consumer", "disk full")
 async def test_what_a_file_does_not_take_for_good_has_its_effect_once(rig):
     """What a consumer did is taken back when its commit fails: it is done again, and kept then."""

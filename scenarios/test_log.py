@@ -233,9 +233,9 @@ async def test_what_a_full_capture_lacks_is_logged(rig):
     await served(rig)
     await rig.free_capture()
     await served(rig)
-    full = "WARNING events.jsonl cannot be written: File too large; %d events are missing by now"
+    full = "WARNING a.events.jsonl cannot be written: File too large; %d events are missing by now"
     more = "WARNING 5 more complaints were not logged"
-    again = "INFO events.jsonl is written again; 9 events are missing"
+    again = "INFO a.events.jsonl is written again; 9 events are missing"
     rig.expect_logged(*here(rig), full % 1, more, full % 7, again)
 
 
@@ -247,9 +247,9 @@ async def test_however_little_a_capture_lacks_it_says_so(rig, missing):
     rig.only("west")
     await served(rig)
     told, left_out = [], []
-    full = "WARNING events.jsonl cannot be written: File too large; 1 events are missing by now"
+    full = "WARNING a.events.jsonl cannot be written: File too large; 1 events are missing by now"
     unreadable = f"WARNING {rig.west.eui}: unreadable message: "
-    again = f"INFO events.jsonl is written again; {missing} events are missing"
+    again = f"INFO a.events.jsonl is written again; {missing} events are missing"
     for _ in range(2):
         await rig.fill_capture(0)
         for _ in range(missing):
@@ -276,10 +276,10 @@ async def test_a_capture_that_has_said_what_it_lacks_lacks_what_comes_then(rig):
             await rig.wait(milliseconds(100))
     await rig.free_capture()
     await served(rig)
-    full = "WARNING events.jsonl cannot be written: File too large; 1 events are missing by now"
+    full = "WARNING a.events.jsonl cannot be written: File too large; 1 events are missing by now"
     unreadable = f"WARNING {rig.west.eui}: unreadable message: "
     again = [
-        f"INFO events.jsonl is written again; {number} events are missing" for number in (3, 1)
+        f"INFO a.events.jsonl is written again; {number} events are missing" for number in (3, 1)
     ]
     told = [full, *[unreadable] * 3, again[0], unreadable, again[1], unreadable, again[1]]
     rig.expect_logged(*here(rig), *told)

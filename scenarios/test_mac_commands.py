@@ -277,7 +277,7 @@ async def test_a_join_at_one_server_takes_nothing_back_that_another_has_agreed(r
     rig.only("west")
     joined = await delta.join()
     rig.only("west", "north")
-    rig.west.delay_uplinks(milliseconds(20))
+    rig.west.delay_uplinks(milliseconds(100))
     asked, granted = await delta.send(), await delta.send()
     rig.only("west")
     again = await delta.join()

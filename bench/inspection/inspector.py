@@ -13,7 +13,7 @@ from math import inf
 from typing import Any
 
 from bench.capture.reading import Event
-from bench.inspection import downlink, message
+from bench.inspection import downlink, message, outcome
 from bench.inspection.accounts import Accounts, Told
 from bench.inspection.downlink import Answered, Network
 from bench.inspection.gateway import (
@@ -24,7 +24,6 @@ from bench.inspection.gateway import (
     deaf_stations,
 )
 from bench.inspection.known_device import KnownDevice, Session, Wanted
-from bench.inspection.outcome import Decided, Remembered, forgotten, outcome, unreadable
 from bench.inspection.requests import (
     ClassC,
     disturbs_links,
@@ -89,7 +88,8 @@ class Inspector:
         self._kept, self._store = kept, StoreInspection()
         self._has_twins = has_twins
         self._frame_names = message.Names()
-        self._numbers, self._decided, self._level1 = message.Numbers(), Decided(), Remembered()
+        self._numbers, self._decided = message.Numbers(), outcome.Decided()
+        self._level1 = outcome.Remembered()
         self._strategies: dict[str, str] = {}
         addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, addresses, began)
@@ -128,6 +128,8 @@ class Inspector:
             self._store.take(event)
             self._found += self._senders.take(event)
             self._gateways.take(event)
+            if self._time.is_simulated:
+                self._found += outcome.misshapen(event)
             match event["kind"]:
                 case "application.request":
                     self._wanted(event)
@@ -143,7 +145,7 @@ class Inspector:
                     self._outcome(event)
                 case "lns.evicted":
                     told = [uplink for heard in self._heard.values() for uplink in heard]
-                    self._found += forgotten(event, told)
+                    self._found += outcome.forgotten(event, told)
                     self._level1.forget(event["key"])
                 case "case.lns":
                     self._level1.forget()
@@ -488,7 +490,7 @@ class Inspector:
                 rule="outcome", of=f"outcome of what cannot be read, through {told_by}",
                 t_us=event["t_us"], station=event["station"],
             )  # fmt: skip
-            self._found += unreadable(event, check)
+            self._found += outcome.unreadable(event, check)
             return
         if not heard:
             return
@@ -503,7 +505,7 @@ class Inspector:
             return
         sender = self._sender(uplink)
         strategy = self._strategies.get(sender.device.dev_eui) if sender else None
-        self._found += outcome(event, uplink, sender, strategy, check)
+        self._found += outcome.outcome(event, uplink, sender, strategy, check)
         if self._time.is_simulated:
             told_us = max(one.t_us for one in heard if one.frame_id == event["frame_id"])
             self._found += self._decided.compare(event, told_us, check)

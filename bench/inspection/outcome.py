@@ -27,6 +27,76 @@ _AT_ONCE_US = 10_000
 _COPIES, _REFUSED = ("Duplicate", "SoftDuplicate"), ("Duplicate", "InvalidFrameCounter")
 _NAMELESS = ("UnknownDevice", "MicMismatch")
 """Refused before anybody knew who had sent it."""
+_HEAD = frozenset({"schema", "run_id", "source", "seq", "t_us", "kind", "case"})
+_FRAME = "frame_id dev_addr f_cnt confirmed mic"
+_NAMELESS_FRAME = "frame_id dev_addr confirmed mic"
+_ANSWER, _CARRIED = "frame_id margin_us xtime", "f_port confirmed"
+_DATA = "f_port confirmed payload_bytes waiting dev_eui"
+# What every one of a kind has, and what it has besides: either of these.
+_SHAPES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "lns.claim": (
+        "lns station frame_id dev_eui dev_addr f_cnt decision duration_us xtime",
+        ("", "owner", "owner f_cnt_down"),
+    ),
+    "lns.connection connected": ("lns stage station peer", ("",)),
+    "lns.connection disconnected": ("lns stage station peer cause texts binaries", ("",)),
+    "lns.connection refused": ("lns stage peer cause", ("", "station")),
+    "lns.downlink scheduled": (
+        "lns stage station dev_eui diid window",
+        (
+            _ANSWER,
+            f"{_ANSWER} dev_addr f_cnt_down",
+            f"{_ANSWER} dev_addr f_cnt_down {_CARRIED}",
+            f"dev_addr f_cnt_down {_CARRIED}",
+        ),
+    ),
+    "lns.downlink transmitted": (
+        "lns stage station dev_eui diid window xtime",
+        ("frame_id", f"frame_id {_CARRIED}", _CARRIED),
+    ),
+    "lns.evicted": ("lns key silent_us", ("",)),
+    "lns.failure": ("lns station during error", ("", "frame_id")),
+    "lns.outcome": (
+        "lns station upstream answer level2",
+        (
+            "reason",
+            *(f"reason xtime {of}" for of in ("frame_id", "frame_id mic", _NAMELESS_FRAME)),
+            *(f"xtime strategy dev_eui {of} {how}"
+              for of in (_FRAME, "frame_id mic")
+              for how in ("status", "reason", "status reason")),
+        ),
+    ),
+    "lns.request queued": ("lns stage", (_DATA, "wants dev_eui")),
+    "lns.request done": ("lns stage", (_DATA, "wants dev_eui")),
+    "lns.request given_up": ("lns stage reason", (_DATA, "wants dev_eui")),
+    "lns.request refused": ("lns stage reason", ("", _DATA, "wants dev_eui")),
+    "lns.too_late going on": ("lns stage station n cause", ("",)),
+    "lns.too_late over": ("lns stage station n", ("",)),
+    "lns.turned": ("lns file", ("",)),
+    "lns.unreadable": ("lns station msgtype why", ("",)),
+    "lns.unrecorded": ("lns events", ("",)),
+    "upstream.acknowledged": ("lns topic message_id sequence_number waiting", ("",)),
+    "upstream.parked": ("lns topic message_id sequence_number waiting", ("",)),
+}  # fmt: skip
+_NAMES = {
+    kind: [frozenset(f"{always} {either}".split()) for either in others]
+    for kind, (always, others) in _SHAPES.items()
+}
+
+
+def misshapen(event: Event) -> Iterator[Found]:
+    """Whether an event of a network server has what one of its kind has, and nothing else."""
+    kind = " ".join(filter(None, (event["kind"], str(event.get("stage", "")))))
+    seen, shapes = event.keys() - _HEAD, _NAMES.get(kind, [])
+    if seen in shapes:
+        return
+    of, station = f"{kind} of {event.get('lns')}", event.get("station")
+    check = Scrutiny(rule="account", of=of, t_us=event["t_us"], station=station)
+    if shapes:
+        due = min(shapes, key=lambda names: len(names ^ seen))
+        yield check.wrong("names", ", ".join(sorted(due)), ", ".join(sorted(seen)))
+    elif event["kind"].startswith("lns."):
+        yield check.wrong("kind", "one of a network server", kind)
 
 
 def outcome(

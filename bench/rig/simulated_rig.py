@@ -23,7 +23,7 @@ from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.memory_twin import TwinClaims, TwinStore
 from bench.rig.in_memory.mistakes import stumble
 from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
-from bench.rig.in_memory.written_files import NAME, CaptureFile, left_out
+from bench.rig.in_memory.written_files import NAME, CaptureFile, TellingServer
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -298,7 +298,7 @@ class MemoryServer(NetworkServer):
         self._store = store
         self._outboxes = outboxes
         self._mistakes: list[str] = []
-        self._kinds: set[str] = set()
+        self._telling = TellingServer(self.lns)
         self._to_store = StoreWire(lns, setup.record)
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = 0
@@ -487,16 +487,16 @@ class MemoryServer(NetworkServer):
         if event.kind in self._mistakes:
             stumble(self._mistakes, event.kind)
         self._setup.record(self.lns, event.kind, as_fields(event))
-        if event.kind not in self._kinds:
-            self._kinds.add(event.kind)
-            for found in left_out(event, self.lns):
-                self._setup.case.find(found)
+        for found in self._telling.tells(event):
+            self._setup.case.find(found)
         if self._capture is not None:
             self._capture.record(event)
 
-    async def _serve(self, server: Lns, station: Eui, link: TextLink) -> None:
+    async def _serve(self, server: Lns, station: Eui, link: MemoryLink) -> None:
         with alive(self.lns):
             await server.serve(station, link)
+        for found in self._telling.lets_go(station, link.ended_us):
+            self._setup.case.find(found)
 
     def _new_server(self) -> Lns:
         self._starts += 1

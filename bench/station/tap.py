@@ -180,6 +180,8 @@ class MemoryLink:
         self._arrived: deque[str] = deque()
         self._reader: asyncio.Future[None] | None = None
         self.closed = False
+        self.ended_us = 0
+        """When it was over, for this end."""
         self._ended = False
         self._take: Callable[[str], None] | None = None
         self._over: Callable[[], None] = lambda: None
@@ -250,6 +252,7 @@ class MemoryLink:
 
     def _end(self) -> None:
         is_over, self._ended, self.closed = self._ended, True, True
+        self.ended_us = self.ended_us if is_over else now_us()
         if not is_over:
             self._over()
         self._wake()

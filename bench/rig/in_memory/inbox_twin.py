@@ -76,6 +76,26 @@ class RedisInboxTwin:
         self._add(OVERRUNS, len(overrun))
         return True
 
+    def forget_topics(self, inbox: bytes) -> Iterator[Words]:
+        """What is to be said to the Redis where it lies, to be as an earlier version left it.
+
+        That knew of no id on which topic it was. Where two have one id, there was no such version.
+        """
+        marks = self.tables[b"window"]
+        ids = {name: _without_topic(name.decode()).encode() for name in marks}
+        if len(set(ids.values())) < len(ids):
+            return
+        window, order = inbox + b"window", inbox + b"window:order"
+        for name, without in ids.items():
+            mark = marks[without] = marks.pop(name)
+            yield b"HDEL", window, name
+            yield b"HSET", window, without, mark
+            yield b"ZREM", order, name
+            yield b"ZADD", order, mark.split()[1], without
+        for number in (b"has_topics", PERFORMS.encode()):
+            self.tables[b"numbers"].pop(number, None)
+            yield b"HDEL", inbox + b"numbers", number
+
     def _add(self, name: str, by: int) -> None:
         numbers = self.tables[b"numbers"]
         if by:

@@ -16,13 +16,14 @@ from msgspec.structs import replace
 
 from bench.inspection.store import DAY_MS, Key, Words, is_confirmation, pairs, run_by
 from bench.rig.in_memory.inbox_twin import RedisInboxTwin, same
+from lns.clock import StoreUnavailable
 from lns.dedup.claim import STATE_US, Bid, Claim, Claims, Level2, Seen, State
 from lns.dedup.session import Counter, Lived, Session, Standing, begun_again, gone_on, standing
 from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.inbox_store import POSITION, at_once
 from lns.store.memory import MemoryClaims, MemoryStore
-from lns.store.redis import RedisStore, sessions_of
+from lns.store.redis import RedisStore, devices_with, keys_of, sessions_of
 from lns.store.redis_claims import RedisClaims, asked_by
 from lns.store.sqlite import SqliteStore
 
@@ -51,6 +52,7 @@ class MemoryTwin:
         self.dev_nonces: defaultdict[Eui, dict[int, str]] = defaultdict(dict)
         """Which server has used which."""
         self._acts: dict[Asked, tuple[Bid, Act]] = {}
+        self._opened: defaultdict[str, list[str]] = defaultdict(list)
         self._now_us = 0
         self.empty()
 
@@ -138,6 +140,13 @@ class MemoryTwin:
                 seen = pairs(held.get(inbox + name, ()))
                 seen.pop(POSITION.encode(), None)
                 self._compare(inbox + name, due, seen)
+
+    def opens(self, name: str, consumer: str) -> None:
+        """Whoever opens his own inbox again finds it as an earlier version would have left it."""
+        if self._opened[name] == [consumer]:
+            inbox = b"inbox:{%b}:" % name.encode()
+            self._ask([*self._inboxes[inbox].forget_topics(inbox)])
+        self._opened[name].append(consumer)
 
     def begins(self, lns: str) -> None:
         """A server has begun, and has handed out nothing yet."""
@@ -453,6 +462,9 @@ class Bidding:
             known, owner = replace(known, mic=dice.choice((mic, None))), lns
         frame = lns, dev_addr, f_cnt, mic
         is_first = frame not in self._lived or dice.randrange(3) > 0
+        # Of a session of before its newest frame has no MIC: it is not that of an older one.
+        is_older = known.mic is None and standing(known, f_cnt) is Standing.OLDER
+        is_first &= not is_older
         others = [other for other in self._dev_addrs if other != dev_addr]
         return Bid(
             lns=lns,
@@ -462,11 +474,11 @@ class Bidding:
             mic=mic,
             known=known,
             known_owner=owner,
-            first_message=dice.random() < self._begins,
+            first_message=dice.random() < self._begins or is_older,
             too_far=standing(known, f_cnt) is Standing.TOO_FAR,
             is_first=is_first,
             repeats=not is_first and dice.randrange(2) > 0,
-            lived=None if is_first else self._lived[frame],
+            lived=None if is_first else self._lived.get(frame, Lived(known.life)),
             f_cnt_down=dice.randrange(9),
             takes_f_cnt_down=dice.randrange(2) > 0,
             f_cnt_down_missed=dice.randrange(5),
@@ -535,3 +547,32 @@ class Keeping:
         for _ in range(dice.randrange(3)):
             session.take_f_cnt_down()
             session.resubmissions = {f_cnt: session.resubmissions.get(f_cnt, 0) + 1}
+
+
+_DEEP = b'[{"more":' + b"[" * 60_000
+_FOREIGN = {"sessions": (b"{", b"[1]", b"7", b"\xff", b"", _DEEP), "join_nonce": (b"x", b"1.5")}
+
+
+async def meet_strangers(
+    store: TwinStore, devices: Sequence[Eui], ask: Callable[..., Any], found: Callable[[str], None]
+) -> None:
+    """What somebody else has written names no device, and is told as what it is: of its device."""
+    addr, stranger = DevAddr("FE0F0F0F"), devices[0]
+    ask("SADD", devices_with(addr), *devices, f"{stranger}0", f"0{stranger}", "somebody else")
+    same(found, f"devices of {addr}", tuple(devices), await store.devices_with(addr))
+    ask("DEL", devices_with(addr))
+    for name, texts in _FOREIGN.items():
+        key = keys_of(stranger).replace("*", name)
+        for text in texts:
+            ask("SET", key, text)
+            said = ""
+            try:
+                await store.refresh(stranger)
+            except StoreUnavailable as unavailable:
+                said = str(unavailable).partition(" holds ")[2]
+            except RecursionError as error:
+                said = str(error)
+            due = f"something else than a session or DevNonces of {stranger}"
+            same(found, f"{key} is {text[:9]!r}", due, said)
+        ask("DEL", key)
+    await store.refresh(stranger)

@@ -287,6 +287,13 @@ def _name(one: object) -> str:
 
 
 Opened = Callable[[Path], object]
+_SAYS: Mapping[Opened, str] = {
+    Outbox: "the outbox ",
+    state_of: "",
+    SqliteStore: "the store ",
+    SqliteInboxStore: "the inbox ",
+    figures_in: "the inbox ",
+}
 _KINDS: Mapping[str, tuple[Opened, ...]] = {
     "the outbox of a network server": (Outbox, state_of),
     "the sessions of a network server": (SqliteStore,),
@@ -315,9 +322,15 @@ def _ill_refused(file: Path, kind: str) -> Iterator[str]:
     _close(owner)
     if file.stat().st_mode & 0o077:
         yield f"{kind}: expected for its owner only, observed for others as well"
-    yield from _wrong(file.parent, own, "cannot be opened: ")
+    unable = "cannot be opened: unable to open database file"
+    yield from _wrong(file.parent, own, f"{file.parent.name} {unable}")
+    yield from _wrong(file / "x", own, "x cannot be opened: File exists")
     file.with_name("foreign").write_text("something else" * 99)
-    yield from _wrong(file.with_name("foreign"), own, f"foreign holds something else than {kind}")
+    with closing(connect(file.with_name("another"))) as db:
+        db.execute("CREATE TABLE one (number INTEGER)")
+    for foreign in ("foreign", "another"):
+        said = f"{foreign} holds something else than {kind}"
+        yield from _wrong(file.with_name(foreign), own, said)
     for other in sorted(_KINDS.keys() - {kind}):
         for opened in _KINDS[other]:
             yield from _wrong(file, opened, f"ours holds something else than {other}")
@@ -353,7 +366,7 @@ def _wrong(file: Path, opened: Opened, due: str) -> Iterator[str]:
         _close(opened(file))
     except (UpstreamUnavailable, StoreUnavailable) as refusal:
         seen = str(refusal).replace(f"{file.parent}/", "")
-    if due not in seen or bool(due) is not bool(seen):
+    if seen != (due and f"{_SAYS[opened]}{due}"):
         yield f"a file: expected {due or 'taken'}, observed {seen or 'taken'}"
 
 

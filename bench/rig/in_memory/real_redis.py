@@ -58,7 +58,14 @@ from bench.inspection.store import (
     reserved,
 )
 from bench.rig.in_memory.inbox_twin import Deciding
-from bench.rig.in_memory.memory_twin import Bidding, Keeping, MemoryTwin, TwinClaims, TwinStore
+from bench.rig.in_memory.memory_twin import (
+    Bidding,
+    Keeping,
+    MemoryTwin,
+    TwinClaims,
+    TwinStore,
+    meet_strangers,
+)
 from bench.rig.in_memory.written_files import new_folder
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
@@ -71,7 +78,6 @@ from lns.store.inbox_redis import RedisInboxStore
 from lns.store.redis import (
     RedisStore,
     dev_nonces_of,
-    devices_with,
     join_nonce_of,
     keys_of,
     sessions_of,
@@ -484,6 +490,7 @@ class RealRedis:
         """An inbox as one of its consumers has it; `most` are `entries_max` and `batch_max`."""
         server = redis_server(await self._url(f"consumer {consumer}", wire or _Whole()))
         self._insistence.is_over(f"consumer {consumer}")
+        self._twin.opens(name, consumer)
         return RedisInboxStore(server, name, consumer=consumer, **most, now_us=now_us)
 
     async def claim(self, bid: Bid) -> None:
@@ -526,13 +533,7 @@ class RealRedis:
                     await keeping.go_on()
             async with self._claims_of_nobody() as claims:
                 await Keeping(stores, devices[-1], dice).open_twice(claims)
-            named, addr = devices[:2], dev_addr("FE0F0F0F")
-            _ask(
-                "SADD", devices_with(addr), *named, f"{named[0]}0", f"0{named[0]}", "somebody else"
-            )
-            if (seen := await stores["lns-x"].devices_with(addr)) != tuple(named):
-                self._found(f"{addr}: expected devices {named}, observed {seen}")
-            _ask("DEL", devices_with(addr))
+            await meet_strangers(stores["lns-x"], devices[-3:-1], _ask, self._found)
             for dev_eui in devices[:_KEEPINGS]:
                 await stores["lns-x"].forget(dev_eui)
                 left = {*_ask("KEYS", keys_of(dev_eui))} - {join_nonce_of(dev_eui).encode()}

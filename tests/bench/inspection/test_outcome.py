@@ -7,7 +7,15 @@ import pytest
 
 from bench.inspection.downlink import Answered
 from bench.inspection.known_device import KnownDevice, Session
-from bench.inspection.outcome import Claims, Decided, Remembered, claimed, forgotten, outcome
+from bench.inspection.outcome import (
+    Claims,
+    Decided,
+    Remembered,
+    claimed,
+    forgotten,
+    misshapen,
+    outcome,
+)
 from bench.verdict.owner import Scrutiny
 from bench.verdict.wire import Uplink
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
@@ -247,3 +255,28 @@ def test_an_owner_goes_on_at_once_with_a_session_of_its_own(
         assert not [*claims.tell(claim, check)]
     body = {"lns": "lns-a", "station": "A", "devEui": "1", "fCnt": 1}
     assert len([*claims.published({"t_us": late_us, "body": body})]) == wrong
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"kind": "lns.unreadable", "station": STATION, "msgtype": "updf", "why": ""}, []),
+        ({"kind": "lns.connection", "stage": "connected", "station": STATION, "peer": ""}, []),
+        (
+            {"kind": "lns.too_late", "stage": "going on", "station": STATION, "n": 5},
+            [
+                "lns.too_late going on of lns-a: names: expected cause, lns, n, stage, station,"
+                " observed lns, n, stage, station"
+            ],
+        ),
+        (
+            {"kind": "lns.failed"},
+            ["lns.failed of lns-a: kind: expected one of a network server, observed lns.failed"],
+        ),
+        ({"kind": "upstream.published", "topic": "t"}, []),
+    ],
+    ids=["whole", "with a stage", "a name is missing", "a kind nobody knows", "no server's"],
+)
+def test_an_event_has_the_names_of_its_kind(fields: dict[str, Any], says: list[str]) -> None:
+    event = {"schema": 1, "run_id": "", "source": "lns-a", "seq": 0, "t_us": 0, "lns": "lns-a"}
+    assert [found.text for found in misshapen(event | fields)] == says
