@@ -226,8 +226,7 @@ class Log:
         seen = Counter(line for line in lines if _OF_DOORS.match(line))
         check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
         for line in sorted(due | seen):
-            for found in check.same(f"lines of {line!r}", due[line], seen[line]):
-                self.setup.case.find(found)
+            self.setup.case.find(*check.same(f"lines of {line!r}", due[line], seen[line]))
         told = Counter(found[1] for found in map(_OF_CUPS.match, lines) if found)
         for line in sorted(Counter(self.setup.cups_says) - told):
             self.setup.case.find(check.wrong("line of CUPS", line, None))
@@ -238,8 +237,7 @@ class Log:
             return
         check = Scrutiny(rule="log", of="what is logged", t_us=now_us())
         events, waits_s = self.setup.case.events, self.setup.puts_aside_s
-        for found in (*disagreements(lines, events, waits_s, check), *oddities(lines, check)):
-            self.setup.case.find(found)
+        self.setup.case.find(*disagreements(lines, events, waits_s, check), *oddities(lines, check))
 
     def look_for_keys(self, lines: Sequence[str]) -> None:
         """Whether there is a key of a device of the case in what was logged, whoever logs it."""

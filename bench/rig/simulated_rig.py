@@ -23,7 +23,7 @@ from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.memory_twin import TwinClaims, TwinStore
 from bench.rig.in_memory.mistakes import stumble
 from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
-from bench.rig.in_memory.written_files import NAME, CaptureFile, TellingServer
+from bench.rig.in_memory.written_files import NAME, CaptureFile, held_on, left_out
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -46,7 +46,7 @@ from lns.config import JOIN_NONCE_MIN_MAX, LnsFile, device_of
 from lns.dedup.claim import Bid, Claim, Claims
 from lns.dedup.claiming import SharedSessions
 from lns.dedup.session import Session
-from lns.events import Event, as_fields
+from lns.events import Event, Outcome, as_fields
 from lns.lorawan.identifiers import DevAddr, Eui
 from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
@@ -298,7 +298,8 @@ class MemoryServer(NetworkServer):
         self._store = store
         self._outboxes = outboxes
         self._mistakes: list[str] = []
-        self._telling = TellingServer(self.lns)
+        self._kinds: set[str] = set()
+        self._decided_us: dict[Eui, int] = {}
         self._to_store = StoreWire(lns, setup.record)
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = 0
@@ -361,8 +362,7 @@ class MemoryServer(NetworkServer):
         self._leave()
         if self._capture is not None:
             self._capture.close()
-            for found in self._capture.wrong():
-                self._setup.case.find(found)
+            self._setup.case.find(*self._capture.wrong())
 
     def _leave(self) -> None:
         if self.door is not None:
@@ -393,16 +393,14 @@ class MemoryServer(NetworkServer):
         if self._setup.on_redis:
             redis = self._store.real_redis(by_sentinels=self._setup.by_sentinels)
             devices = [device.record for device in self._provisioned]
-            wire = self._to_store
             with alive(self.lns):
-                self._far = await redis.open(self.lns, devices, wire, self._opened)
+                self._far = await redis.open(self.lns, devices, self._to_store, self._opened)
 
     def leave_half_open(self, station: Eui, noticed_after_us: int) -> None:
         if self.door is not None:
             self.door.leave_half_open(station, noticed_after_us)
-        for eui, theirs in self._links:
-            if eui == station:
-                theirs.peer.vanish(noticed_after_us)
+        for theirs in [link for eui, link in self._links if eui == station]:
+            theirs.peer.vanish(noticed_after_us)
 
     async def ask(self, dev_eui: Eui, body: bytes, *, waits_until_queued: bool) -> None:
         if self._server is not None:
@@ -487,16 +485,19 @@ class MemoryServer(NetworkServer):
         if event.kind in self._mistakes:
             stumble(self._mistakes, event.kind)
         self._setup.record(self.lns, event.kind, as_fields(event))
-        for found in self._telling.tells(event):
-            self._setup.case.find(found)
+        if event.kind not in self._kinds:
+            self._kinds.add(event.kind)
+            self._setup.case.find(*left_out(event, self.lns))
+        if isinstance(event, Outcome):
+            self._decided_us[event.station] = now_us()
         if self._capture is not None:
             self._capture.record(event)
 
     async def _serve(self, server: Lns, station: Eui, link: MemoryLink) -> None:
         with alive(self.lns):
             await server.serve(station, link)
-        for found in self._telling.lets_go(station, link.ended_us):
-            self._setup.case.find(found)
+        late_us = now_us() - max(link.ended_us, self._decided_us.get(station, 0))
+        self._setup.case.find(*held_on(self.lns, station, late_us))
 
     def _new_server(self) -> Lns:
         self._starts += 1

@@ -269,8 +269,7 @@ class Configurations:
         finally:
             rmtree(folder, ignore_errors=True)
         check = Scrutiny(rule="configuration", of=f"what is said of {about}", t_us=now_us())
-        for found in [*said.wrong(says, check, folder), *misread]:
-            self.setup.case.find(found)
+        self.setup.case.find(*said.wrong(says, check, folder), *misread)
 
     @needs(Item.VIRTUAL_TIME)
     async def check_read(
@@ -289,8 +288,7 @@ class Configurations:
         """
         await self.setup.begin()
         check = Scrutiny(rule="configuration", of=f"{what} {text}", t_us=now_us())
-        for found in check.same("is read as", repr(due), repr(_read(what, text))):
-            self.setup.case.find(found)
+        self.setup.case.find(*check.same("is read as", repr(due), repr(_read(what, text))))
 
     @needs(Item.VIRTUAL_TIME)
     async def run_server(

@@ -251,9 +251,10 @@ class Case:
         """Note that something did not come about that the scenario builds on."""
         self._fact("stimulus.missed", {"owner": owner, "reason": reason})
 
-    def find(self, found: Found) -> None:
+    def find(self, *all_found: Found) -> None:
         """Note what the bench itself has found wrong; it decides the verdict."""
-        self._fact(FINDING, found.fields())
+        for found in all_found:
+            self._fact(FINDING, found.fields())
 
     def end(
         self,

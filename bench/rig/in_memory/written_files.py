@@ -26,7 +26,7 @@ from lns.clock import now_us
 from lns.config import Config
 from lns.delivery.outbox import Outbox, state_of
 from lns.delivery.publisher import UpstreamUnavailable
-from lns.events import Event, Outcome, as_fields
+from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.running import Recorder
 
@@ -198,32 +198,12 @@ def left_out(event: Event, lns: str) -> Iterator[Found]:
         yield from check.same("names", sorted(named), sorted(spelled))
 
 
-class TellingServer:
-    """What one server has told of itself: of which kinds, and when of a reception of each station.
-
-    It lets go of a station as soon as nothing is left to be decided that it has brought.
-    """
-
-    def __init__(self, lns: str) -> None:
-        self._lns = lns
-        self._kinds: set[str] = set()
-        self._decided_us: dict[Eui, int] = {}
-
-    def tells(self, event: Event) -> Iterator[Found]:
-        """What is wrong in the spelling of the first event of a kind."""
-        if isinstance(event, Outcome):
-            self._decided_us[event.station] = now_us()
-        if event.kind not in self._kinds:
-            self._kinds.add(event.kind)
-            yield from left_out(event, self._lns)
-
-    def lets_go(self, station: Eui, ended_us: int) -> Iterator[Found]:
-        """A connection that was over by then is over for the server as well."""
-        late_us = now_us() - max(ended_us, self._decided_us.get(station, 0))
-        if late_us > 0:
-            of = f"connection of {station} to {self._lns}"
-            check = Scrutiny(rule="connection", of=of, t_us=now_us(), station=station)
-            yield check.wrong("end", "at once", f"{late_us} us after all was decided")
+def held_on(lns: str, station: Eui, late_us: int) -> Iterator[Found]:
+    """A connection that is over, and all of it decided, so long ago is over for its server too."""
+    if late_us > 0:
+        of = f"connection of {station} to {lns}"
+        check = Scrutiny(rule="connection", of=of, t_us=now_us(), station=station)
+        yield check.wrong("end", "at once", f"{late_us} us after all was decided")
 
 
 def _flushed(folder: Path) -> list[int]:
