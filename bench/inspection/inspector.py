@@ -20,7 +20,6 @@ from bench.inspection.gateway import (
     UNKNOWN_AIR,
     AirFacts,
     Gateways,
-    Reports,
     deaf_stations,
 )
 from bench.inspection.known_device import KnownDevice, Session, Wanted
@@ -36,6 +35,7 @@ from bench.inspection.sender import Senders
 from bench.inspection.station import (
     AIM_GAP_US,
     Orders,
+    Reports,
     ServerTime,
     StationTime,
     Windows,

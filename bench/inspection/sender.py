@@ -398,7 +398,7 @@ class Senders:
     def _as_it_may(self, frame: DataFrame, event: Event, check: Scrutiny) -> Iterator[Found]:
         """A frame is on a channel that its device has, and says nothing of beacons (class B)."""
         more_hz = self._devices[event["dev_eui"]].more_channels_hz
-        known_hz = {channel.freq_hz for channel in self._plan.default_channels} | set(more_hz)
+        known_hz = {channel.freq_hz for channel in self._plan.own_channels} | set(more_hz)
         freq_hz = event.get("freq_hz")
         if freq_hz is not None and freq_hz not in known_hz:
             yield check.wrong("frequency", "one of its channels", freq_hz)
