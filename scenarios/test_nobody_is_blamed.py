@@ -394,3 +394,15 @@ async def test_a_status_is_wanted_that_is_on_its_way_to_the_application(rig):
     await rig.wait(seconds(1))
     await rig.queue_status(rig.alpha)
     await rig.wait(seconds(5))
+
+
+@pytest.mark.requires("device time")
+async def test_whoever_hears_no_answer_knows_no_time(rig):
+    """Neither does it know how well it is heard: it says that it was not told."""
+    rig.only("west")
+    await rig.alpha.ask_time()
+    await rig.alpha.ask_link()
+    rig.west.suppress_downlinks(1)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_reply(uplink, "+EVT:TIMEREQ_FAILED")

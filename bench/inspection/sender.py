@@ -39,6 +39,8 @@ _HEARD = re.compile(
 )
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
 _DOWNLINKS, _ACKS = "downlinks", "acknowledgements"
+_ANSWERED = {"+EVT:TIMEREQ_OK": Cid.DEVICE_TIME, "+EVT:LINKCHECK:0": Cid.LINK_CHECK}
+"""What a board says of an answer to what it was to ask."""
 ADR_ACK_LIMIT, ADR_ACK_DELAY = 64, 32
 _REPEATED_US = 3_000_000
 """How soon a frame that is to be acknowledged may be repeated: a second after RX2 has opened."""
@@ -94,6 +96,7 @@ class Senders:
         sender.was_confirmed |= frame.kind is Kind.CONFIRMED_DOWN
         commands = from_network(frame.f_opts)
         sender.was_asked.update(command.cid for command in commands)
+        sender.may_tell.update(command.cid.name for command in commands)
         for command in commands:
             if command.cid is Cid.LINK_ADR:
                 asked = link_adr(command)
@@ -243,14 +246,13 @@ class Senders:
             _agreed(sender)
         sender.typed = ""
         heard, frame = _HEARD.search(line), sender.handed
+        answered = [cid.name for said, cid in _ANSWERED.items() if line.startswith(said)]
+        for what in answered if not sender.asks_unseen else ():
+            yield from self._tells(sender, event, what)
         if heard is None:
             return
         port = heard[1] or heard[2]
-        what = _DOWNLINKS if port else _ACKS
-        sender.tells[what] += 1
-        if self.are_known and sender.tells[what] > sender.may_tell[what]:
-            due, seen = f"{sender.may_tell[what]} at most", sender.tells[what]
-            yield _wrong_of_device(event, event["t_us"], f"{what} that it tells of", due, seen)
+        yield from self._tells(sender, event, _DOWNLINKS if port else _ACKS)
         if frame is None:
             return
         if int(port) == frame.f_port if port else frame.ack:
@@ -262,6 +264,13 @@ class Senders:
             sender.heard = frame
             sender.owes_ack |= frame.kind is Kind.CONFIRMED_DOWN
             sender.owes |= _asked_in(frame) & self._answers
+
+    def _tells(self, sender: Sender, event: Event, what: str) -> Iterator[Found]:
+        """It tells of no more than was handed over for it."""
+        sender.tells[what] += 1
+        if self.are_known and sender.tells[what] > sender.may_tell[what]:
+            due, seen = f"{sender.may_tell[what]} at most", sender.tells[what]
+            yield _wrong_of_device(event, event["t_us"], f"{what} that it tells of", due, seen)
 
     def _looked_at(self, sender: Sender, event: Event) -> Iterator[Found]:
         if event.get("origin") != "device":

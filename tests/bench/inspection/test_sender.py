@@ -453,6 +453,21 @@ def test_it_tells_of_a_downlink_once() -> None:
     assert none.found == ["acknowledgements that it tells of: expected 0 at most, observed 1"]
 
 
+@pytest.mark.parametrize(
+    ("line", "answer", "name"),
+    [
+        ("+EVT:TIMEREQ_OK", bytes.fromhex("0D0102030405"), "DEVICE_TIME"),
+        ("+EVT:LINKCHECK:0:20:1:-84:12", bytes.fromhex("021401"), "LINK_CHECK"),
+    ],
+)
+def test_it_tells_of_an_answer_that_was_handed_over(line: str, answer: bytes, name: str) -> None:
+    wrong = f"{name} that it tells of: expected 0 at most, observed 1"
+    assert known().says(line).found == [wrong]
+    assert known().is_sent(UNCONFIRMED, port=None, f_opts=answer).says(line).found == []
+    assert known().is_sent(UNCONFIRMED, port=0).says(line).found == []
+    assert Told().says(line).found == []
+
+
 def test_an_answer_is_given_as_often_as_it_was_asked_for() -> None:
     def asked() -> Told:
         told = Told().is_sent(UNCONFIRMED, port=None, f_opts=LINK_ADR_REQ)
