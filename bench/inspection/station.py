@@ -28,6 +28,8 @@ APART_US = {"simulated": 1_000, "emulated": 50_000}
 """How far the clocks of a station and of the air may seem apart on rigs that know the air's."""
 _TOLD_APART_US = 50_000
 """The same for what is told of now, and takes its time to a tap."""
+_SHOWN_APART_US = 20_000
+"""The same of a frame, of whose end the air knows, and an answer to `getxtime`."""
 
 
 @dataclass(slots=True)
@@ -132,7 +134,7 @@ class StationTime:
         if first[0] != clock and min(ended_us, first[2]) > since_us:
             yield check.wrong("session of xtime", first[0] % 256, clock % 256)
         if ended_us > since_us:
-            yield from self._as_shown(uplink, ended_us, check)
+            yield from self._as_shown(uplink, ended_us, _SHOWN_APART_US, check)
 
     def _has_shown(self, station: str, before_us: int) -> bool:
         shown = self._shown.get(station)
@@ -143,15 +145,17 @@ class StationTime:
         told_us = uplink.t_us - uplink.held_us
         since_us = self._configured_us.get(uplink.station, 0)
         if self._is_exact and uplink.xtime and told_us - _TOLD_APART_US > since_us:
-            yield from self._as_shown(uplink, told_us, check)
+            yield from self._as_shown(uplink, told_us, _TOLD_APART_US, check)
 
-    def _as_shown(self, uplink: Uplink, at_us: int, check: Scrutiny) -> Iterator[Found]:
+    def _as_shown(
+        self, uplink: Uplink, at_us: int, within_us: int, check: Scrutiny
+    ) -> Iterator[Found]:
         shown = self._shown.get(uplink.station)
         passed_us, counted_us = _passed(uplink.xtime, at_us, shown)
         if shown is not None and counted_us is None:
             clock = uplink.xtime // _END
             yield check.wrong("session of xtime", f"{shown[0] % 256}, as it showed", clock % 256)
-        elif counted_us is not None and self._is_odd(counted_us, passed_us):
+        elif counted_us is not None and self._is_odd(counted_us, passed_us, within_us):
             yield check.wrong("xtime", f"{passed_us} us after what it showed", f"{counted_us} us")
 
     def sent(self, station: str, xtime: int, began_us: int, check: Scrutiny) -> Iterator[Found]:

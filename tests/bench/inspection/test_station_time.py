@@ -79,6 +79,10 @@ def test_its_frames_have_the_clock_that_it_shows() -> None:
     assert Seen().answers(1, SESSION | SECOND_US).hears(2).found == []
     wrong = "xtime: expected 1000000 us after what it showed, observed -4000000 us"
     assert Seen().answers(1, SESSION | 6 * SECOND_US).hears(2).found == [wrong]
+    near = "xtime: expected 1000000 us after what it showed, observed 970000 us"
+    assert Seen().answers(1, SESSION | SECOND_US + 30_000).hears(2).found == [near]
+    assert Seen().answers(1, SESSION | SECOND_US + 20_000).hears(2).found == []
+    assert Seen().answers(1, SESSION | SECOND_US + 30_000).says(2).found == []
     other = "session of xtime: expected 172, as it showed, observed 171"
     assert Seen().answers(1, OTHER | SECOND_US).hears(2).found == [other]
     assert Seen().answers(1, OTHER | SECOND_US).is_configured(1).hears(2).found == []
