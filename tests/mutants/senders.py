@@ -848,4 +848,13 @@ MUTANTS = (
         "scenarios/test_nobody_is_blamed.py",
         says="DEVICE_TIME that it tells of: expected 0 at most, observed 1",
     ),
+    Mutant(
+        "an application refuses one message more than it was told to",
+        "bench/rig/in_memory/application.py",
+        "self._refusals += [lns] * messages",
+        "self._refusals += [lns] * (messages + 1)",
+        "scenarios/test_counter_limits.py",
+        says="answer of the application: expected taken, observed refused",
+        owner="application",
+    ),
 )
