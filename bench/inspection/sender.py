@@ -349,7 +349,8 @@ class Senders:
         sender.may_begin = sender.has_forgotten = False
         sender.message, sender.to_hear = None, None
         if self.are_known:
-            yield from self._as_it_may(frame, event, check)
+            yield from self._on_its_channel(event, check)
+            yield from check.same("class B", False, frame.bit_4)  # it listens to no beacons
         self._asks_for_life(sender, event)
         yield from self._wrong(sender, frame, event, place[1], check)
 
@@ -382,6 +383,7 @@ class Senders:
             frame_id=request.frame_id,
         )  # fmt: skip
         sender.dev_nonce = request.dev_nonce
+        yield from self._on_its_channel(event, check)
         if device.join_eui is not None:
             yield from check.same("JoinEUI", device.join_eui, request.join_eui)
         yield from check.same("DevEUI", device.dev_eui, request.dev_eui)
@@ -404,14 +406,11 @@ class Senders:
         if not any(least <= f_cnt <= least + sender.crafted for least in due):
             yield check.wrong("FCnt", " or ".join(map(str, due)), f_cnt)
 
-    def _as_it_may(self, frame: DataFrame, event: Event, check: Scrutiny) -> Iterator[Found]:
-        """A frame is on a channel that its device has, and says nothing of beacons (class B)."""
+    def _on_its_channel(self, event: Event, check: Scrutiny) -> Iterator[Found]:
         more_hz = self._devices[event["dev_eui"]].more_channels_hz
         known_hz = {channel.freq_hz for channel in self._plan.own_channels} | set(more_hz)
-        freq_hz = event.get("freq_hz")
-        if freq_hz is not None and freq_hz not in known_hz:
+        if (freq_hz := event.get("freq_hz")) is not None and freq_hz not in known_hz:
             yield check.wrong("frequency", "one of its channels", freq_hz)
-        yield from check.same("class B", False, frame.bit_4)
 
     def _asks_for_life(self, sender: Sender, event: Event) -> None:
         """LoRaWAN 1.0.3, 4.3.1.1: at its lowest data rate nobody asks; 1.0.4: whoever likes."""

@@ -494,6 +494,8 @@ def test_in_us915_its_channels_are_those_of_its_sub_band() -> None:
     assert sends(903_900_000) == sends(904_600_000) == []
     beside = "frequency: expected one of its channels, observed 902300000"
     assert sends(902_300_000) == [beside]
+    assert known(plan=US915).joins(freq_hz=902_300_000).found == [beside]
+    assert known(plan=US915).joins(freq_hz=903_900_000).found == []
 
 
 def test_what_is_in_its_window_is_heard() -> None:
