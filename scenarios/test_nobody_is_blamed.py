@@ -487,3 +487,15 @@ async def test_an_answer_that_is_held_up_is_not_the_one_that_was_heard(rig):
     await device.send(confirmed=True)
     uplink = await device.send(confirmed=True)
     rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.requires("device time")
+async def test_whoever_hears_no_answer_knows_no_time(rig):
+    """Neither does it know how well it is heard: it says that it was not told."""
+    rig.only("west")
+    await rig.alpha.ask_time()
+    await rig.alpha.ask_link()
+    rig.west.suppress_downlinks(1)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_reply(uplink, "+EVT:TIMEREQ_FAILED")

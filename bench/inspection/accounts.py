@@ -7,7 +7,7 @@ answer through, claims, and messages that nobody can read.
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.capture.reading import Event
@@ -15,11 +15,13 @@ from bench.inspection.downlink import RX2_AFTER_RX1_US
 from bench.inspection.known_device import KnownDevice
 from bench.inspection.outcome import Claims, claimed
 from bench.inspection.requests import OF_LINKS, Requests
-from bench.verdict.owner import Found, Scrutiny
+from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import RECEPTIONS, eui_of, is_reception, json_of, reception_in
 from bench.virtual.lorawan.air_interface import read_data
 from bench.virtual.lorawan.channel_plan import channel_plan
 
+REFUSED = "refused by the application"
+"""The cause of a message that an application did not take."""
 _IN_A_ROW = 5
 _NO_CLOCK = "the clock of the station is not known"
 _OTHER_SESSION = "the frame is of a radio session that does not run"
@@ -365,6 +367,8 @@ class Accounts:
         self._unread: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._doubtful: set[tuple[str, str]] = set()
         self._mistakes = Mistakes()
+        self._refusals = 0
+        """So many messages the application is to refuse yet."""
 
     def take(self, event: Event) -> Iterator[Found]:
         """Read the next event; any kind."""
@@ -394,6 +398,8 @@ class Accounts:
                 yield from self._downlink(event)
             case "lns.unreadable":
                 self._unread[event["station"], event["msgtype"]] += 1
+            case "upstream.failed":
+                yield from self._refused(event)
             case "lns.failure":
                 yield from self._mistakes.tell(event, self._check(event, "mistake"))
             case "station.text":
@@ -408,6 +414,8 @@ class Accounts:
                 self._is_whole = False
             case "fault.begin" | "fault.end":
                 self._owners.disturbed(event)
+                if (event.get("seam"), event["fault"]) == ("upstream", "refuse"):
+                    self._refusals += event["detail"]["messages"]
                 self._is_whole &= event.get("seam") != "lns" and event["fault"] not in OF_LINKS
             case "station.link":
                 self._clocks.forget()
@@ -419,6 +427,17 @@ class Accounts:
                 self._clocks.forget()
                 self._requests.forget(event.get("lns", ""))
                 self._late.forget(event.get("lns", ""))
+
+    def _refused(self, event: Event) -> Iterator[Found]:
+        """An application refuses what it was told to, and nothing else."""
+        self._refusals -= event["cause"] == REFUSED
+        if self._refusals < 0:
+            self._refusals = 0
+            check = Scrutiny(
+                rule="application", of=f"message {event['message_id']}", t_us=event["t_us"]
+            )
+            found = check.wrong("answer of the application", "taken", "refused")
+            yield replace(found, owner=Owner.APPLICATION)
 
     def _legible(self, event: Event) -> Iterator[Found]:
         """Whether what others may have said is repeated in one line that anybody can read."""

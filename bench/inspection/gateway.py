@@ -14,16 +14,17 @@ from typing import Any, Protocol
 from bench.capture.reading import Event
 from bench.inspection.station import (
     APART_US,
+    REPORTED_WITHIN_US,
     SERVES,
-    Channel,
     Orders,
     StationTime,
     Windows,
+    as_handed,
     serving,
 )
 from bench.verdict.expectation import Evidence, Heard
 from bench.verdict.owner import Found, Owner, Scrutiny
-from bench.verdict.wire import Uplink, eui_of, json_of, uplink_of
+from bench.verdict.wire import Uplink, json_of, uplink_of
 from bench.virtual.lorawan.channel_plan import Lora
 
 TOLD_LATE_US = 500_000
@@ -31,9 +32,8 @@ TOLD_LATE_US = 500_000
 _ANSWERS_WITHIN_US = 1_000_000
 _COMES_WITHIN_US = 17_000_000, 62_000_000
 """How long a station waits at most after it was lost, and after it found no server for long."""
-REPORTED_WITHIN_US = 1_000_000
-"""How long after its begin a station has told of a downlink at most. It looks after 5 ms (Basics
-Station, s2e.c: TXCHECK_FUDGE), the rest is the way to the tap."""
+_PROTOCOL = 2
+"""That of Basics Station, by which a server talks to it (`version`)."""
 _SEEN_US = 6_000
 """A station looks 5 ms after its beginning, and does not see what is over then."""
 _TOLD_WITHIN_US = 100_000
@@ -73,69 +73,6 @@ class UnknownAir:
 UNKNOWN_AIR = UnknownAir()
 
 
-@dataclass(frozen=True, slots=True)
-class _Handed:
-    dev_eui: str
-    rx1: Channel | None
-    over_us: int
-    is_right: bool
-
-
-@dataclass(slots=True)
-class Reports:
-    """What stations report (`dntxed`) of the downlinks they were handed; keyed by station, diid."""
-
-    _handed: dict[tuple[str, int], _Handed] = field(default_factory=dict)
-    _reported: dict[tuple[str, int], Channel] = field(default_factory=dict)
-
-    def __contains__(self, key: tuple[str, int]) -> bool:
-        return key in self._handed
-
-    def hand_over(
-        self, station: str, diid: int, told: Mapping[str, Any], over_us: int, *, is_right: bool
-    ) -> None:
-        """A station was handed a downlink, which it has sent by then or never."""
-        dev_eui = eui_of(told.get("DevEui", told.get("DevEUI"))) or ""
-        rx1 = (told["RX1DR"], told["RX1Freq"]) if "RX1DR" in told else None
-        self._handed[station, diid] = _Handed(dev_eui, rx1, over_us, is_right)
-
-    def report(self, station: str, diid: int, told: Mapping[str, Any]) -> None:
-        """A station says that it has sent one."""
-        self._reported[station, diid] = told.get("DR", -1), told.get("Freq", -1)
-
-    @property
-    def are_as_asked(self) -> bool:
-        """Whether all were sent, and in the first window that they name."""
-        return all(
-            key in self._reported and one.rx1 in (None, self._reported[key])
-            for key, one in self._handed.items()
-        )
-
-    def wrong(self, evidence: Evidence, end_us: int) -> Iterator[Found]:
-        """What stations kept of a device that waits for it, or sent later than that waits."""
-        unsaid = evidence.unsaid()
-        for (station, diid), handed in self._handed.items():
-            if not handed.is_right or handed.dev_eui not in unsaid:
-                continue
-            channel, in_rx1 = self._reported.get((station, diid)), unsaid[handed.dev_eui][0]
-            what = f"downlink {diid} for {handed.dev_eui}"
-            is_over = handed.over_us + REPORTED_WITHIN_US < end_us
-            if channel is None and is_over and station not in evidence.links_lost_us:
-                text, due, observed = f"never reported {what} on the air", "dntxed", "none"
-            elif (
-                channel is not None
-                and handed.rx1 not in (None, channel)
-                and in_rx1.replace("RX_1", "RX_2", 1) in evidence.lines[handed.dev_eui]
-            ):
-                text, due, observed = f"sent {what} in RX2, not in RX1", "RX1", "RX2"
-            else:
-                continue
-            yield Found(
-                owner=Owner.GATEWAY, rule="downlink on the air", t_us=0, station=station,
-                text=f"{evidence.name(station)} {text}", expected=due, observed=observed,
-            )  # fmt: skip
-
-
 @dataclass(slots=True)
 class Gateways:
     """Remembers of each station what it was handed, and what its clocks showed.
@@ -154,8 +91,12 @@ class Gateways:
     _lost_by: set[tuple[str, int]] = field(default_factory=set)
     _asked_us: dict[str, int] = field(default_factory=dict)
     _asked: Counter[str] = field(default_factory=Counter)
+    _mux_times: defaultdict[str, set[float]] = field(default_factory=lambda: defaultdict(set))
+    """The MuxTime of each question for its clocks."""
     _unreported: dict[str, deque[Event]] = field(default_factory=lambda: defaultdict(deque))
-    _diids: set[tuple[str, int]] = field(default_factory=set)
+    _orders_told: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)
+    """What each was handed, by its `diid`."""
+    _reported: set[tuple[str, int]] = field(default_factory=set)
     _told: dict[str, set[tuple[bytes, int, int]]] = field(default_factory=dict)
     _configs_due: dict[str, int] = field(default_factory=dict)
     _latest: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
@@ -186,7 +127,7 @@ class Gateways:
         None where nobody knows whether a station could send it.
         """
         self.orders.hand_over(event, told, windows, asked_us)
-        self._diids.add((event["station"], told["diid"]))
+        self._orders_told[event["station"], told["diid"]] = told
 
     def take(self, event: Event) -> None:
         """Read the next event; any kind."""
@@ -268,6 +209,7 @@ class Gateways:
         if event["direction"] == "down" and msgtype == "getxtime":
             self._asked_us.setdefault(station, event["t_us"])
             self._asked[station] += 1
+            self._mux_times[station].add(_mux_time(fields))
         elif msgtype in ("getxtime", "router_config", "version"):
             self._asked_us.pop(station, None)
         if msgtype == "version":
@@ -289,6 +231,9 @@ class Gateways:
             self._asked[station] -= 1
             if self._asked[station] < 0:
                 self._found.append(check.wrong("times", "one for each question", "one more"))
+            elif _mux_time(fields) not in (asked := self._mux_times[station]):
+                due = " or ".join(map(str, sorted(asked)))
+                self._found.append(check.wrong("MuxTime", f"{due}, as asked", _mux_time(fields)))
         self._found += self._frame(event, check)
         self._found += self.time.told(station, fields, event["t_us"], check)
         if msgtype == "dntxed":
@@ -330,8 +275,14 @@ class Gateways:
 
     def _reports(self, station: str, fields: Mapping[str, Any], check: Scrutiny) -> Iterator[Found]:
         diid, xtime = fields.get("diid", fields.get("seqno")), fields.get("xtime")
-        if not isinstance(diid, int) or (station, diid) not in self._diids:
+        told = self._orders_told.get((station, diid)) if isinstance(diid, int) else None
+        if told is None:
             yield check.wrong("diid", "one that it was handed", diid)
+        else:
+            yield from as_handed(told, fields, check)
+            if (station, diid) in self._reported:
+                yield check.wrong("times", f"once for {diid}", "again")
+            self._reported.add((station, diid))
         if not self._unreported[station]:
             return
         sent = self._unreported[station].popleft()
@@ -339,6 +290,7 @@ class Gateways:
         yield from check.same("Freq", sent["freq_hz"], fields.get("Freq"))
         if isinstance(xtime, int):
             yield from self.time.sent(station, xtime, sent["t_us"], check)
+        yield from self.time.gps(fields.get("gpstime"), sent["t_us"], "begun", check)
 
     def unsaid(self, end_us: int, names: Mapping[str, str]) -> Iterator[Found]:
         """What stations owe when a case is over; `names`: what people call them."""
@@ -390,10 +342,13 @@ class Gateways:
         """
         station, is_first = event["station"], "link" in event
         due = self._configs_due.get(station, 0)
+        check = serving(station, f"version of {station}", event["t_us"])
         self._configs_due[station] = 1 if is_first else due + 1
         if not is_first and event.get("origin") != "injected":
-            check = serving(station, f"version of {station}", event["t_us"])
             self._found.append(check.wrong("times", "once on each connection", "again"))
+        if event.get("origin") != "injected" and "text" in event:
+            told = (json_of(event["text"]) or {}).get("protocol")
+            self._found += check.same("protocol", _PROTOCOL, told)
         self.time.connected(station)
         self._told.pop(station, None)
         self._latest = {key: one for key, one in self._latest.items() if key[0] != station}
@@ -537,6 +492,12 @@ class Gateways:
     def _link(self, station: str, at_us: int) -> Link:
         before = [one for one in self._links[station] if one[0] <= at_us]
         return before[-1] if before else (0, True)
+
+
+def _mux_time(fields: Mapping[str, Any]) -> float:
+    """What an answer repeats of its question; 0 where that says none."""
+    told = fields.get("MuxTime")
+    return round(float(told), 6) if isinstance(told, int | float) else 0.0
 
 
 def _unsaid(name: str, station: str, t_us: int, what: str) -> Found:

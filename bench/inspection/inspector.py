@@ -20,7 +20,6 @@ from bench.inspection.gateway import (
     UNKNOWN_AIR,
     AirFacts,
     Gateways,
-    Reports,
     deaf_stations,
 )
 from bench.inspection.known_device import KnownDevice, Session, Wanted
@@ -35,6 +34,7 @@ from bench.inspection.sender import Senders
 from bench.inspection.station import (
     AIM_GAP_US,
     Orders,
+    Reports,
     ServerTime,
     StationTime,
     Windows,
@@ -45,9 +45,8 @@ from bench.inspection.station import (
 )
 from bench.inspection.store import Kept, StoreInspection, may_lose_counters
 from bench.verdict.expectation import LINK, Evidence
-from bench.verdict.owner import NO_PROTOCOL, Found, Owner, Scrutiny
+from bench.verdict.owner import NO_PROTOCOL, Found, Scrutiny
 from bench.verdict.wire import Uplink, eui_of, gps_us, is_plain, json_of, unreadable_type, uplink_of
-from bench.virtual.lorawan import wrong_answers
 from bench.virtual.lorawan.air_interface import DataFrame, read_data
 from bench.virtual.lorawan.channel_plan import ChannelPlan
 from bench.virtual.lorawan.join_frames import JoinRequest, read_join_accept, session_keys
@@ -116,8 +115,14 @@ class Inspector:
         self._gateways = Gateways(Orders(plan, on_duty), station_time, air)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
-    def inspect(self, events: Sequence[Event], *, is_stuck: bool = False) -> list[Found]:
-        """What is wrong, in order of time; `is_stuck`: a device refused to go on."""
+    def inspect(
+        self, events: Sequence[Event], *, is_stuck: bool = False, ended_us: int = 0
+    ) -> list[Found]:
+        """What is wrong, in order of time; `is_stuck`: a device refused to go on.
+
+        `ended_us`: until when nothing else happened; by default there is no such time.
+        """
+        end_us = max(ended_us, events[-1]["t_us"] if events else 0)
         undisturbed = not any(map(may_lose_counters, events))
         self._undisturbed = not any(map(disturbs_servers, events))
         self._class_c.begin(events, undisturbed=self._undisturbed)
@@ -177,7 +182,7 @@ class Inspector:
         self._found += self._senders.end()
         if events:
             self._found += self._unserved(events)
-            self._found += self._gateways.unsaid(events[-1]["t_us"], self._names)
+            self._found += self._gateways.unsaid(end_us, self._names)
         if is_stuck and not any(map(disturbs_store, events)):
             self._found += self._unaccepted()
         if self._is_late or not self._reports.are_as_asked:
@@ -191,15 +196,7 @@ class Inspector:
         self._found += self._accounts.end()
         self._found += self._store.wrong(self._devices, self._kept)
         # What came first may be why the rest came about; what is missing shows in the end only.
-        found = sorted(self._found, key=lambda found: found.t_us or inf)
-        return [*self._misread(), *found]
-
-    def _misread(self) -> Iterator[Found]:
-        """What is wrong in the LoRaWAN that the bench itself plays, and reads everything with."""
-        owner = Owner.BENCH if self._gateways.rig == "hardware" else Owner.DEVICE
-        for what, due, seen in wrong_answers():
-            check = Scrutiny(rule="uplink", of="LoRaWAN of devices in software", t_us=0)
-            yield replace(check.wrong(what, due, seen), owner=owner)
+        return sorted(self._found, key=lambda found: found.t_us or inf)
 
     def _wanted(self, event: Event) -> None:
         device = self._devices.get(event["dev_eui"])

@@ -1,11 +1,13 @@
 """What is remembered of one device: its sessions, what it was told, has heard, and owes?"""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
+from bench.verdict.owner import Found, Owner, Scrutiny
+from bench.virtual.lorawan import wrong_answers
 from bench.virtual.lorawan.air_interface import Cid, DataFrame, Keys, from_device
 
 GRANTED = b"\x07"
@@ -281,3 +283,14 @@ class Sender:
         self.owes_ack, self.may_ask = False, True
         self.owes.clear()
         self.asks.clear()
+
+
+def misread(rig: str) -> Iterator[Found]:
+    """What is wrong in the LoRaWAN that the bench itself plays, and reads everything with.
+
+    In software its devices are to blame for all that follows, in a lab the bench.
+    """
+    owner = Owner.BENCH if rig == "hardware" else Owner.DEVICE
+    for what, due, seen in wrong_answers():
+        check = Scrutiny(rule="uplink", of="LoRaWAN of devices in software", t_us=0)
+        yield replace(check.wrong(what, due, seen), owner=owner)

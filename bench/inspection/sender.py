@@ -39,6 +39,8 @@ _HEARD = re.compile(
 )
 """What a board says of a downlink: its FPort, or that it was acknowledged something."""
 _DOWNLINKS, _ACKS = "downlinks", "acknowledgements"
+_ANSWERED = {"+EVT:TIMEREQ_OK": Cid.DEVICE_TIME, "+EVT:LINKCHECK:0": Cid.LINK_CHECK}
+"""What a board says of an answer to what it was to ask."""
 ADR_ACK_LIMIT, ADR_ACK_DELAY = 64, 32
 _REPEATED_US = 3_000_000
 """How soon a frame that is to be acknowledged may be repeated: a second after RX2 has opened."""
@@ -94,6 +96,7 @@ class Senders:
         sender.was_confirmed |= frame.kind is Kind.CONFIRMED_DOWN
         commands = from_network(frame.f_opts)
         sender.was_asked.update(command.cid for command in commands)
+        sender.may_tell.update(command.cid.name for command in commands)
         for command in commands:
             if command.cid is Cid.LINK_ADR:
                 asked = link_adr(command)
@@ -243,14 +246,13 @@ class Senders:
             _agreed(sender)
         sender.typed = ""
         heard, frame = _HEARD.search(line), sender.handed
+        answered = [cid.name for said, cid in _ANSWERED.items() if line.startswith(said)]
+        for what in answered if not sender.asks_unseen else ():
+            yield from self._tells(sender, event, what)
         if heard is None:
             return
         port = heard[1] or heard[2]
-        what = _DOWNLINKS if port else _ACKS
-        sender.tells[what] += 1
-        if self.are_known and sender.tells[what] > sender.may_tell[what]:
-            due, seen = f"{sender.may_tell[what]} at most", sender.tells[what]
-            yield _wrong_of_device(event, event["t_us"], f"{what} that it tells of", due, seen)
+        yield from self._tells(sender, event, _DOWNLINKS if port else _ACKS)
         if frame is None:
             return
         if int(port) == frame.f_port if port else frame.ack:
@@ -264,6 +266,13 @@ class Senders:
             sender.heard = frame
             sender.owes_ack |= frame.kind is Kind.CONFIRMED_DOWN
             sender.owes |= asks
+
+    def _tells(self, sender: Sender, event: Event, what: str) -> Iterator[Found]:
+        """It tells of no more than was handed over for it."""
+        sender.tells[what] += 1
+        if self.are_known and sender.tells[what] > sender.may_tell[what]:
+            due, seen = f"{sender.may_tell[what]} at most", sender.tells[what]
+            yield _wrong_of_device(event, event["t_us"], f"{what} that it tells of", due, seen)
 
     def _looked_at(self, sender: Sender, event: Event) -> Iterator[Found]:
         if event.get("origin") != "device":
@@ -342,7 +351,8 @@ class Senders:
         sender.may_begin = sender.has_forgotten = False
         sender.message, sender.to_hear = None, None
         if self.are_known:
-            yield from self._as_it_may(frame, event, check)
+            yield from self._on_its_channel(event, check)
+            yield from check.same("class B", False, frame.bit_4)  # it listens to no beacons
         self._asks_for_life(sender, event)
         yield from self._wrong(sender, frame, event, place[1], check)
 
@@ -375,6 +385,7 @@ class Senders:
             frame_id=request.frame_id,
         )  # fmt: skip
         sender.dev_nonce = request.dev_nonce
+        yield from self._on_its_channel(event, check)
         if device.join_eui is not None:
             yield from check.same("JoinEUI", device.join_eui, request.join_eui)
         yield from check.same("DevEUI", device.dev_eui, request.dev_eui)
@@ -397,14 +408,11 @@ class Senders:
         if not any(least <= f_cnt <= least + sender.crafted for least in due):
             yield check.wrong("FCnt", " or ".join(map(str, due)), f_cnt)
 
-    def _as_it_may(self, frame: DataFrame, event: Event, check: Scrutiny) -> Iterator[Found]:
-        """A frame is on a channel that its device has, and says nothing of beacons (class B)."""
+    def _on_its_channel(self, event: Event, check: Scrutiny) -> Iterator[Found]:
         more_hz = self._devices[event["dev_eui"]].more_channels_hz
-        known_hz = {channel.freq_hz for channel in self._plan.default_channels} | set(more_hz)
-        freq_hz = event.get("freq_hz")
-        if freq_hz is not None and freq_hz not in known_hz:
+        known_hz = {channel.freq_hz for channel in self._plan.own_channels} | set(more_hz)
+        if (freq_hz := event.get("freq_hz")) is not None and freq_hz not in known_hz:
             yield check.wrong("frequency", "one of its channels", freq_hz)
-        yield from check.same("class B", False, frame.bit_4)
 
     def _asks_for_life(self, sender: Sender, event: Event) -> None:
         """LoRaWAN 1.0.3, 4.3.1.1: at its lowest data rate nobody asks; 1.0.4: whoever likes."""

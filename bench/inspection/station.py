@@ -16,8 +16,9 @@ from typing import Any
 
 from bench.capture.reading import Event
 from bench.inspection.downlink import RX2_AFTER_RX1_US
-from bench.verdict.owner import Found, Scrutiny
-from bench.verdict.wire import Uplink, gps_us
+from bench.verdict.expectation import Evidence
+from bench.verdict.owner import Found, Owner, Scrutiny
+from bench.verdict.wire import Uplink, eui_of, gps_us
 from bench.virtual.lorawan.channel_plan import ChannelPlan, Fsk, Lora, time_on_air_us
 
 # | 0 | unit 7 | session 8 | microseconds 48 |
@@ -27,6 +28,8 @@ APART_US = {"simulated": 1_000, "emulated": 50_000}
 """How far the clocks of a station and of the air may seem apart on rigs that know the air's."""
 _TOLD_APART_US = 50_000
 """The same for what is told of now, and takes its time to a tap."""
+_SHOWN_APART_US = 20_000
+"""The same of a frame, of whose end the air knows, and an answer to `getxtime`."""
 
 
 @dataclass(slots=True)
@@ -51,8 +54,8 @@ class StationTime:
     _shown: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     _configured_us: dict[str, int] = field(default_factory=dict)
     _configured: Counter[str] = field(default_factory=Counter)
-    _answers: list[tuple[str, int, int, Scrutiny]] = field(default_factory=list)
-    """What stations have answered to `getxtime`, and when."""
+    _told: list[tuple[str, int, int, int, Scrutiny]] = field(default_factory=list)
+    """What stations have told of their clocks, of when, and how exactly they know that (µs)."""
     _hosts_us: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
@@ -111,10 +114,7 @@ class StationTime:
 
     def heard(self, uplink: Uplink, ended_us: int, check: Scrutiny) -> Iterator[Found]:
         """What is wrong in when a station says that a frame ended."""
-        if uplink.gpstime and self._is_exact and self.gps_began_us is not None:
-            apart_us = uplink.gpstime - self.gps_began_us - ended_us
-            if abs(apart_us) > self.apart_us(0):
-                yield check.wrong("gpstime", "when it has ended", f"{apart_us} us after that")
+        yield from self.gps(uplink.gpstime, ended_us, "ended", check)
         if not uplink.xtime:  # a station without a clock
             if self.rig == "simulated" and self._has_shown(uplink.station, ended_us):
                 yield check.wrong("xtime", "what its clock counts", 0)
@@ -123,6 +123,8 @@ class StationTime:
         clock, counter_us = divmod(uplink.xtime, _END)
         session = self._session(uplink.station, ended_us)
         self._latest[session] = clock, counter_us, ended_us
+        if session not in self._ended:
+            self._told.append((uplink.station, uplink.xtime, ended_us, 0, check))
         first = self._ended.setdefault(session, (clock, counter_us, ended_us))
         if counted_us is not None and abs(counted_us - passed_us) > self.apart_us(passed_us):
             yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
@@ -132,7 +134,7 @@ class StationTime:
         if first[0] != clock and min(ended_us, first[2]) > since_us:
             yield check.wrong("session of xtime", first[0] % 256, clock % 256)
         if ended_us > since_us:
-            yield from self._as_shown(uplink, ended_us, check)
+            yield from self._as_shown(uplink, ended_us, _SHOWN_APART_US, check)
 
     def _has_shown(self, station: str, before_us: int) -> bool:
         shown = self._shown.get(station)
@@ -143,15 +145,17 @@ class StationTime:
         told_us = uplink.t_us - uplink.held_us
         since_us = self._configured_us.get(uplink.station, 0)
         if self._is_exact and uplink.xtime and told_us - _TOLD_APART_US > since_us:
-            yield from self._as_shown(uplink, told_us, check)
+            yield from self._as_shown(uplink, told_us, _TOLD_APART_US, check)
 
-    def _as_shown(self, uplink: Uplink, at_us: int, check: Scrutiny) -> Iterator[Found]:
+    def _as_shown(
+        self, uplink: Uplink, at_us: int, within_us: int, check: Scrutiny
+    ) -> Iterator[Found]:
         shown = self._shown.get(uplink.station)
         passed_us, counted_us = _passed(uplink.xtime, at_us, shown)
         if shown is not None and counted_us is None:
             clock = uplink.xtime // _END
             yield check.wrong("session of xtime", f"{shown[0] % 256}, as it showed", clock % 256)
-        elif counted_us is not None and self._is_odd(counted_us, passed_us):
+        elif counted_us is not None and self._is_odd(counted_us, passed_us, within_us):
             yield check.wrong("xtime", f"{passed_us} us after what it showed", f"{counted_us} us")
 
     def sent(self, station: str, xtime: int, began_us: int, check: Scrutiny) -> Iterator[Found]:
@@ -161,6 +165,13 @@ class StationTime:
             if abs(counted_us - passed_us) > self.apart_us(passed_us):
                 yield check.wrong("xtime", f"{passed_us} us after the first", f"{counted_us} us")
 
+    def gps(self, told_us: object, at_us: int, word: str, check: Scrutiny) -> Iterator[Found]:
+        """What is wrong in the GPS time of a moment; 0 where a station does not know it."""
+        if type(told_us) is int and told_us and self._is_exact and self.gps_began_us is not None:
+            apart_us = told_us - self.gps_began_us - at_us
+            if abs(apart_us) > self.apart_us(0):
+                yield check.wrong("gpstime", f"when it has {word}", f"{apart_us} us after that")
+
     def told(
         self, station: str, fields: Mapping[str, Any], t_us: int, check: Scrutiny
     ) -> Iterator[Found]:
@@ -169,7 +180,7 @@ class StationTime:
             return
         match fields:
             case {"msgtype": "getxtime", "xtimes": [int(xtime), *_]} if xtime > 0:
-                self._answers.append((station, xtime, t_us, check))
+                self._told.append((station, xtime, t_us, _TOLD_APART_US, check))
                 self._shown[station] = (*divmod(xtime, _END), t_us)
         if not self.alone:
             return
@@ -180,19 +191,20 @@ class StationTime:
                 yield check.wrong("clock of its host", first_us + t_us - at_us, host_us)
 
     def misshown(self) -> Iterator[Found]:
-        """What stations have answered whose radio began once, and what its clock does not show."""
-        for station, xtime, t_us, check in self._answers:
+        """What stations have told whose radio began once, and what its clock does not show."""
+        for station, xtime, t_us, within_us, check in self._told:
             clocks = self.shows.get(station, ())
             due = [shows - at_us + t_us for shows, at_us in clocks]
-            is_one = any(not self._is_odd(shows - xtime, at_us - t_us) for shows, at_us in clocks)
+            is_one = any(
+                not self._is_odd(shows - xtime, at_us - t_us, within_us) for shows, at_us in clocks
+            )
             is_known = self._configured[station] == len(clocks) and all(one for one, _ in clocks)
             if is_known and clocks and not is_one:
-                yield check.wrong(
-                    "xtimes", f"{' or '.join(map(str, due))}, as its clock shows", xtime
-                )
+                name, showing = "xtimes" if within_us else "xtime", " or ".join(map(str, due))
+                yield check.wrong(name, f"{showing}, as its clock shows", xtime)
 
-    def _is_odd(self, counted_us: int, passed_us: int) -> bool:
-        return abs(counted_us - passed_us) > _TOLD_APART_US + self.apart_us(passed_us)
+    def _is_odd(self, counted_us: int, passed_us: int, within_us: int = _TOLD_APART_US) -> bool:
+        return abs(counted_us - passed_us) > within_us + self.apart_us(passed_us)
 
 
 def _passed(xtime: int, at_us: int, known: tuple[int, int, int] | None) -> tuple[int, int | None]:
@@ -358,6 +370,9 @@ _ON_ITS_WAY_US = 5_000
 _AGAIN_US = 1_100_000
 """How long a downlink of class C waits for an antenna at most: ten times 100 ms, and 100 ms."""
 SERVES = "a station serves"
+REPORTED_WITHIN_US = 1_000_000
+"""How long after its begin a station has told of a downlink at most. It looks after 5 ms (Basics
+Station, s2e.c: TXCHECK_FUDGE), the rest is the way to the tap."""
 
 
 def serving(station: str, of: str, t_us: int) -> Scrutiny:
@@ -499,3 +514,75 @@ class Orders:
         if band is not None and sent["t_us"] < at_us and sent["freq_hz"] in band:
             end_us = sent["t_us"] + sent["airtime_us"] * 1000 // band.per_mille
         return bool(sent["t_us"] < until_us and at_us < end_us)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handed:
+    dev_eui: str
+    rx1: Channel | None
+    over_us: int
+    is_right: bool
+
+
+@dataclass(slots=True)
+class Reports:
+    """What stations report (`dntxed`) of the downlinks they were handed; keyed by station, diid."""
+
+    _handed: dict[tuple[str, int], _Handed] = field(default_factory=dict)
+    _reported: dict[tuple[str, int], Channel] = field(default_factory=dict)
+
+    def __contains__(self, key: tuple[str, int]) -> bool:
+        return key in self._handed
+
+    def hand_over(
+        self, station: str, diid: int, told: Mapping[str, Any], over_us: int, *, is_right: bool
+    ) -> None:
+        """A station was handed a downlink, which it has sent by then or never."""
+        dev_eui = eui_of(told.get("DevEui", told.get("DevEUI"))) or ""
+        rx1 = (told["RX1DR"], told["RX1Freq"]) if "RX1DR" in told else None
+        self._handed[station, diid] = _Handed(dev_eui, rx1, over_us, is_right)
+
+    def report(self, station: str, diid: int, told: Mapping[str, Any]) -> None:
+        """A station says that it has sent one."""
+        self._reported[station, diid] = told.get("DR", -1), told.get("Freq", -1)
+
+    @property
+    def are_as_asked(self) -> bool:
+        """Whether all were sent, and in the first window that they name."""
+        return all(
+            key in self._reported and one.rx1 in (None, self._reported[key])
+            for key, one in self._handed.items()
+        )
+
+    def wrong(self, evidence: Evidence, end_us: int) -> Iterator[Found]:
+        """What stations kept of a device that waits for it, or sent later than that waits."""
+        unsaid = evidence.unsaid()
+        for (station, diid), handed in self._handed.items():
+            if not handed.is_right or handed.dev_eui not in unsaid:
+                continue
+            channel, in_rx1 = self._reported.get((station, diid)), unsaid[handed.dev_eui][0]
+            what = f"downlink {diid} for {handed.dev_eui}"
+            is_over = handed.over_us + REPORTED_WITHIN_US < end_us
+            if channel is None and is_over and station not in evidence.links_lost_us:
+                text, due, observed = f"never reported {what} on the air", "dntxed", "none"
+            elif (
+                channel is not None
+                and handed.rx1 not in (None, channel)
+                and in_rx1.replace("RX_1", "RX_2", 1) in evidence.lines[handed.dev_eui]
+            ):
+                text, due, observed = f"sent {what} in RX2, not in RX1", "RX1", "RX2"
+            else:
+                continue
+            yield Found(
+                owner=Owner.GATEWAY, rule="downlink on the air", t_us=0, station=station,
+                text=f"{evidence.name(station)} {text}", expected=due, observed=observed,
+            )  # fmt: skip
+
+
+def as_handed(
+    told: Mapping[str, Any], fields: Mapping[str, Any], check: Scrutiny
+) -> Iterator[Found]:
+    """What a report repeats of the downlink that it is about."""
+    due, seen = (eui_of(one.get("DevEui", one.get("DevEUI"))) for one in (told, fields))
+    yield from check.same("DevEui", due, seen)
+    yield from check.same("rctx", told.get("rctx", 0), fields.get("rctx", 0))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from bench.chance import stream
 from bench.inspection.inspector import REQUEST, Inspector
+from bench.inspection.known_device import misread
 from bench.plan import Item, needs
 from bench.rig.case_setup import LNS, CaseSetup, Expectations
 from bench.rig.consumption import Consumption
@@ -478,6 +479,8 @@ class Rig(Expectations):
             await server.start()
         case = self.case
         case.begin()
+        for found in misread(case.rig):
+            case.find(found)
         for device in setup.devices.values():
             agreed = device.provisioned
             if agreed.known:
@@ -539,7 +542,7 @@ class Rig(Expectations):
             clocks=clocks,
             on_duty=setup.medium.on_duty,
         )
-        for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck):
+        for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck, ended_us=now_us()):
             self.case.find(found)
 
     # --- between the verbs ----------------------------------------------------------------------

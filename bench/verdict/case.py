@@ -96,7 +96,7 @@ class Case:
     def __init__(self, title: Title, book: Book, *, rig: str) -> None:
         self.title = title
         self._book = book
-        self._rig = rig
+        self.rig = rig
         self._events: list[Event] = []
         self._early: list[tuple[str, str, dict[str, object]]] = []
         self._begun = False
@@ -148,7 +148,7 @@ class Case:
             "file": title.file,
             "group": title.group,
             "title": title.title,
-            "rig": self._rig,
+            "rig": self.rig,
             "params": title.params,
         }
         if title.strategy is not None:

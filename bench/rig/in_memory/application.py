@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bench.capture import Record
+from bench.inspection.accounts import REFUSED
 from bench.rig.in_memory.disk_outbox import DiskOutbox, Took
 from bench.rig.in_memory.mistakes import stumble
 from bench.rig.interfaces import Wire
@@ -364,7 +365,7 @@ class Outboxes:
                 self._disks[message.lns].hold(message.message_id)
         refusal = next((n for n, of in enumerate(self._refusals) if of in (None, message.lns)), -1)
         if refusal >= 0 or message.lns in self._full:
-            cause = "refused by the application" if refusal >= 0 else "the disk is full"
+            cause = REFUSED if refusal >= 0 else "the disk is full"
             del self._refusals[max(refusal, 0) : refusal + 1]
             fields: dict[str, object] = {"topic": message.topic, "cause": cause}
             fields["message_id"] = message.message_id

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from bench.inspection.accounts import Accounts, Told
+from bench.inspection.accounts import REFUSED, Accounts, Told
 from bench.inspection.known_device import KnownDevice, Wanted
+from bench.verdict.owner import Owner
 
 WEST, ALPHA = "B827EBFFFE000001", "70B3D57ED0000001"
 FRAME = "26000001:10:0011223344"[:-2]
@@ -599,3 +600,14 @@ def test_a_mistake_that_nobody_tells_is_missed() -> None:
     assert [found.text for found in books.end()] == [
         "mistakes of the program: expected 1 more, observed none"
     ]
+
+
+def test_an_application_refuses_what_it_was_told_to() -> None:
+    to_refuse = event("fault.begin", seam="upstream", fault="refuse", detail={"messages": 2})
+    refuses = event("upstream.failed", cause=REFUSED, message_id="a", topic="up")
+    is_full = event("upstream.failed", cause="the disk is full", message_id="a", topic="up")
+    assert said(accounts(), to_refuse, refuses, is_full, refuses) == []
+    [found] = [one for many in map(accounts().take, [refuses]) for one in many]
+    assert found.owner is Owner.APPLICATION
+    assert found.text == "message a: answer of the application: expected taken, observed refused"
+    assert len(said(accounts(), to_refuse, *[refuses] * 4)) == 2

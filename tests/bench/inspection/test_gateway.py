@@ -1,5 +1,6 @@
 """Who is to blame when a station tells of a frame otherwise than it was on the air?"""
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -223,6 +224,46 @@ def test_it_tells_what_it_has_sent() -> None:
     unnamed = unsaid(sent, says(1, "up", "dntxed", diid="[7]"), until_s=4)
     assert unnamed == "dntxed of west: diid: expected one that it was handed, observed [7]"
     assert unsaid(sent, (1, "station.link", {"event": "refused"}), until_s=4) == ""
+
+
+@pytest.mark.parametrize(
+    ("reports", "wrong"),
+    [
+        ([{}], ""),
+        ([{"DevEui": "00-00-00-00-00-00-00-01"}], "DevEui: expected none, observed"),
+        ([{"rctx": 1}], "rctx: expected 0, observed 1"),
+        ([{}, {}], "times: expected once for 7, observed again"),
+    ],
+)
+def test_it_tells_of_what_it_was_handed(reports: list[dict[str, object]], wrong: str) -> None:
+    told = [
+        {"msgtype": "dntxed", "diid": 7, "DR": 5, "Freq": 868_100_000, **one} for one in reports
+    ]
+    texts = [(1, "station.text", {"direction": "up", "text": json.dumps(one)}) for one in told]
+    found = unsaid((1, "radio.transmit", on_air()), *texts, until_s=4)
+    assert found.startswith(f"dntxed of west: {wrong}") if wrong else not found
+
+
+def test_its_answer_repeats_the_time_of_the_question() -> None:
+    def asked(answer: object) -> str:
+        texts = [("down", {"msgtype": "getxtime", "MuxTime": 12.25})]
+        texts.append(("up", {"msgtype": "getxtime", "MuxTime": answer}))
+        happened = [
+            (1, "station.text", {"direction": way, "text": json.dumps(one)}) for way, one in texts
+        ]
+        return unsaid(*happened, until_s=2)
+
+    assert asked(12.25) == ""
+    assert asked(0) == "getxtime of west: MuxTime: expected 12.25, as asked, observed 0.0"
+
+
+def test_it_speaks_the_protocol_of_stations() -> None:
+    gateways = gateways_on("simulated")
+    for number, origin in ((2, "station"), (1, "injected"), (1, "station")):
+        text = json.dumps({"msgtype": "version", "protocol": number})
+        gateways.introduced({**version(link=1), "origin": origin, "text": text})
+    wrong = "version of west: protocol: expected 2, observed 1"
+    assert [one.text for one in gateways.unsaid(0, {})] == [wrong]
 
 
 @pytest.mark.parametrize(

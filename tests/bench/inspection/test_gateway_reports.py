@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.inspection.gateway import REPORTED_WITHIN_US, Reports
+from bench.inspection.station import REPORTED_WITHIN_US, Reports
 from bench.verdict.expectation import Evidence
 from bench.verdict.owner import Owner
 

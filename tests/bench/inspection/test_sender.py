@@ -10,7 +10,7 @@ from bench.inspection.known_device import KnownDevice, Session
 from bench.inspection.sender import Senders
 from bench.verdict.owner import Owner
 from bench.virtual.lorawan.air_interface import Keys, Kind, data_frame, read_data
-from bench.virtual.lorawan.channel_plan import EU868
+from bench.virtual.lorawan.channel_plan import EU868, US915, ChannelPlan
 from bench.virtual.lorawan.join_frames import join_request, read_join_request
 from tests.bench.inspection.test_gateway import Air
 
@@ -40,6 +40,7 @@ class Told:
         lowers_data_rate: bool = False,
         air: Air | None = None,
         is_class_c: bool = False,
+        plan: ChannelPlan = EU868,
     ) -> None:
         self.told_to_repeat: list[tuple[int, int]] = []
         session = Session(DEV_ADDR, KEYS, 0, f_cnt_up=newest)
@@ -48,7 +49,7 @@ class Told:
             asks_at_lowest_dr=asks_at_lowest_dr, is_class_c=is_class_c,
             lowers_data_rate=lowers_data_rate, told_to_repeat=self.told_to_repeat,
         )  # fmt: skip
-        self._senders = Senders({DEV_EUI: known}, EU868, air or UNKNOWN_AIR)
+        self._senders = Senders({DEV_EUI: known}, plan, air or UNKNOWN_AIR)
         self._dev_eui = dev_eui
         self._t_us = 0
         self._found: list[str] = []
@@ -452,6 +453,21 @@ def test_it_tells_of_a_downlink_once() -> None:
     assert none.found == ["acknowledgements that it tells of: expected 0 at most, observed 1"]
 
 
+@pytest.mark.parametrize(
+    ("line", "answer", "name"),
+    [
+        ("+EVT:TIMEREQ_OK", bytes.fromhex("0D0102030405"), "DEVICE_TIME"),
+        ("+EVT:LINKCHECK:0:20:1:-84:12", bytes.fromhex("021401"), "LINK_CHECK"),
+    ],
+)
+def test_it_tells_of_an_answer_that_was_handed_over(line: str, answer: bytes, name: str) -> None:
+    wrong = f"{name} that it tells of: expected 0 at most, observed 1"
+    assert known().says(line).found == [wrong]
+    assert known().is_sent(UNCONFIRMED, port=None, f_opts=answer).says(line).found == []
+    assert known().is_sent(UNCONFIRMED, port=0).says(line).found == []
+    assert Told().says(line).found == []
+
+
 def test_an_answer_is_given_as_often_as_it_was_asked_for() -> None:
     def asked() -> Told:
         told = Told().is_sent(UNCONFIRMED, port=None, f_opts=LINK_ADR_REQ)
@@ -468,6 +484,18 @@ def test_it_sends_on_its_channels_and_as_class_a() -> None:
     beacons = "class B: expected no, observed yes"
     assert told_to_send(known()).sends(10, class_b=True).found == [beacons]
     assert Told().sends(10, freq_hz=868_400_000, class_b=True).found == []
+
+
+def test_in_us915_its_channels_are_those_of_its_sub_band() -> None:
+    def sends(freq_hz: int) -> list[str]:
+        told = known(plan=US915)
+        return told_to_send(told).sends(10, dr=3, freq_hz=freq_hz).found
+
+    assert sends(903_900_000) == sends(904_600_000) == []
+    beside = "frequency: expected one of its channels, observed 902300000"
+    assert sends(902_300_000) == [beside]
+    assert known(plan=US915).joins(freq_hz=902_300_000).found == [beside]
+    assert known(plan=US915).joins(freq_hz=903_900_000).found == []
 
 
 def test_what_is_in_its_window_is_heard() -> None:

@@ -45,6 +45,9 @@ class Seen:
         self._time.configured("west", at_s * SECOND_US)
         return self
 
+    def in_the_end(self) -> "Seen":
+        return self._note(self._time.misshown())
+
     def _note(self, found: Iterator[Found]) -> "Seen":
         self.found += [one.text.removeprefix("west: ") for one in found]
         return self
@@ -76,6 +79,10 @@ def test_its_frames_have_the_clock_that_it_shows() -> None:
     assert Seen().answers(1, SESSION | SECOND_US).hears(2).found == []
     wrong = "xtime: expected 1000000 us after what it showed, observed -4000000 us"
     assert Seen().answers(1, SESSION | 6 * SECOND_US).hears(2).found == [wrong]
+    near = "xtime: expected 1000000 us after what it showed, observed 970000 us"
+    assert Seen().answers(1, SESSION | SECOND_US + 30_000).hears(2).found == [near]
+    assert Seen().answers(1, SESSION | SECOND_US + 20_000).hears(2).found == []
+    assert Seen().answers(1, SESSION | SECOND_US + 30_000).says(2).found == []
     other = "session of xtime: expected 172, as it showed, observed 171"
     assert Seen().answers(1, OTHER | SECOND_US).hears(2).found == [other]
     assert Seen().answers(1, OTHER | SECOND_US).is_configured(1).hears(2).found == []
@@ -83,6 +90,17 @@ def test_its_frames_have_the_clock_that_it_shows() -> None:
     assert Seen().answers(1, SESSION | SECOND_US).says(2).found == []
     assert Seen().answers(1, SESSION | 6 * SECOND_US).says(2).found == [wrong]
     assert Seen("emulated").answers(1, SESSION | 6 * SECOND_US).says(2).found == []
+
+
+@pytest.mark.parametrize(("apart_us", "wrong"), [(0, False), (1_800, False), (30_000, True)])
+def test_its_first_frame_is_of_the_time_that_its_clock_shows(apart_us: int, wrong: bool) -> None:
+    """However well the later ones agree with it."""
+    shown = (SESSION | 9 * SECOND_US) - apart_us, 9 * SECOND_US
+    seen = Seen(shows={"west": [shown]}).is_configured(0).hears(1).hears(2)
+    assert seen.found == []
+    due = f"{SESSION + SECOND_US - apart_us}, as its clock shows"
+    found = [f"xtime: expected {due}, observed {SESSION + SECOND_US}"] * wrong
+    assert seen.in_the_end().found == found
 
 
 @pytest.mark.parametrize(
@@ -106,3 +124,7 @@ def test_its_satellites_tell_when_a_frame_has_ended() -> None:
     wrong = "gpstime: expected when it has ended, observed 1000000 us after that"
     assert Seen(gps_began_us=500).hears(1, gpstime=500 + 2 * SECOND_US).found == [wrong]
     assert Seen().hears(1, gpstime=500 + 2 * SECOND_US).found == []
+    began = StationTime("simulated", gps_began_us=500)
+    assert not [*began.gps(500 + SECOND_US, SECOND_US, "begun", CHECK)]
+    assert not [*began.gps(0, SECOND_US, "begun", CHECK)]
+    assert len([*began.gps(1_500, SECOND_US, "begun", CHECK)]) == 1
