@@ -35,7 +35,6 @@ _UINT32, _INT32_MIN = 0xFFFFFFFF, -(1 << 31)
 # Whether something follows the object in the text, which Spark's JSON readers do not mind.
 _TRAILS = r"(text RLIKE r'^\s*[{]' AND NOT text RLIKE r'[}]\s*$')"
 
-
 # The text with one spelling of the names of EUIs.
 _TEXT = """replace(replace(text, '"JoinEUI"', '"JoinEui"'), '"DevEUI"', '"DevEui"')"""
 
@@ -46,7 +45,7 @@ def eui_no(eui: str) -> str:
 
 
 def _eui(text: str) -> str:
-    """16 upper-case digits from plain, dashed, colon-separated or ID6 spelling; null if none."""
+    """16 upper-case digits from any spelling, null if none; 16 decimal ones are taken as plain."""
     head, tail = (
         f"filter(split(substring_index({text}, '::', {side}), ':'), part -> part != '')"
         for side in (1, -1)
@@ -57,7 +56,9 @@ def _eui(text: str) -> str:
     return f"""CASE WHEN {text} RLIKE '^([0-9A-Fa-f]{{2}}[-:]?){{7}}[0-9A-Fa-f]{{2}}$'
           THEN upper(regexp_replace({text}, '[-:]', ''))
         WHEN {text} RLIKE '^[0-9A-Fa-f]{{0,4}}(:[0-9A-Fa-f]{{0,4}}){{1,4}}$' AND size({groups}) = 4
-          THEN upper(array_join({groups}, '')) END"""
+          THEN upper(array_join({groups}, ''))
+        WHEN {text} RLIKE '^[0-9]+$' AND try_cast({text} AS DECIMAL(20)) <= {(1 << 64) - 1}BD
+          THEN lpad(conv({text}, 10, 16), 16, '0') END"""
 
 
 def _hex(number: str, digits: int) -> str:

@@ -44,6 +44,7 @@ def test_frames_are_read_as_stations_tell_them(spark: SparkSession) -> None:
         "unknown": changed(UPDF, FCtrl=0x02, FOpts="0C0D"),
         "jreq": JREQ,
         "id6": changed(JREQ, JoinEui="::1", DevEui="16:c001:f150:1"),
+        "numbers": changed(JREQ, JoinEui=0xF0B3D57ED0000000, DevEui=7),
     }
     said = {row["name"]: row for row in heard_of(spark, texts)}
     assert all(row["readable"] for row in said.values())
@@ -59,6 +60,7 @@ def test_frames_are_read_as_stations_tell_them(spark: SparkSession) -> None:
     assert said["jreq"]["frame_id"] == "AA13693363343639:3331383274356905:35076"
     assert said["jreq"]["phy"] == "00" + "39363463336913AA" + "0569357432383133" + "0489C65B1304"
     assert said["id6"]["frame_id"] == "0000000000000001:0016C001F1500001:35076"
+    assert said["numbers"]["frame_id"] == "F0B3D57ED0000000:0000000000000007:35076"
 
 
 def test_a_text_that_cannot_be_read_is_a_reception_all_the_same(spark: SparkSession) -> None:
@@ -67,7 +69,7 @@ def test_a_text_that_cannot_be_read_is_a_reception_all_the_same(spark: SparkSess
         changed(UPDF, FCnt=65536), changed(UPDF, FCnt=2.5), changed(UPDF, MHdr=96),
         changed(UPDF, FOpts="02"), changed(UPDF, FRMPayload="9"), changed(UPDF, FPort=-1),
         changed(UPDF, FCtrl=0x02, FOpts="0302", FPort=0),
-        changed(JREQ, DevEui="33-31"), changed(JREQ, DevNonce=-1),
+        changed(JREQ, DevEui="33-31"), changed(JREQ, DevEui=1 << 64), changed(JREQ, DevNonce=-1),
         changed(UPDF, upinfo={"xtime": -1}), changed(UPDF, upinfo={"xtime": 1 << 63}),
         changed(UPDF, upinfo={"rctx": 1 << 63}),
     ]  # fmt: skip
