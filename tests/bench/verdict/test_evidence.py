@@ -122,6 +122,25 @@ def test_a_restarted_server_is_counted_and_pairs_go_on() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("held_us", "lost_us", "is_excused"),
+    [(0, 1_000_000, True), (0, 1_000_001, False), (500, 1_000_500, True), (500, 1_000_501, False)],
+)
+def test_a_frame_may_end_with_its_server_for_as_long_as_its_message_was_held_up(
+    held_us: int, lost_us: int, is_excused: bool
+) -> None:
+    detail = {"us": held_us, "messages": 1}
+    late = {"seam": "upstream", "fault": "delay", "detail": detail}
+    lost = {"source": f"tap-{WEST}", "kind": "station.link", "station": WEST, "event": "closed"}
+    evidence = Evidence.of(
+        in_order(
+            heard(WEST, 11), {"source": "bench", "kind": "fault.begin", "case": "c", **late},
+            {**lost, "t_us": lost_us}, restart(),
+        )
+    )  # fmt: skip
+    assert evidence.was_cut_short(WEST, 0) is is_excused
+
+
 def test_all_that_the_parties_wrote_is_kept() -> None:
     evidence = Evidence.of(
         in_order(
