@@ -479,8 +479,7 @@ class Rig(Expectations):
             await server.start()
         case = self.case
         case.begin()
-        for found in misread(case.rig):
-            case.find(found)
+        case.find(*misread(case.rig))
         for device in setup.devices.values():
             agreed = device.provisioned
             if agreed.known:
@@ -542,8 +541,8 @@ class Rig(Expectations):
             clocks=clocks,
             on_duty=setup.medium.on_duty,
         )
-        for found in inspector.inspect(self.case.in_order(), is_stuck=is_stuck, ended_us=now_us()):
-            self.case.find(found)
+        events = self.case.in_order()
+        self.case.find(*inspector.inspect(events, is_stuck=is_stuck, ended_us=now_us()))
 
     # --- between the verbs ----------------------------------------------------------------------
 
