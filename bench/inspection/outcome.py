@@ -86,6 +86,8 @@ _NAMES = {
 
 def misshapen(event: Event) -> Iterator[Found]:
     """Whether an event of a network server has what one of its kind has, and nothing else."""
+    if not event["kind"].startswith(("lns.", "upstream.")):
+        return
     kind = " ".join(filter(None, (event["kind"], str(event.get("stage", "")))))
     seen, shapes = event.keys() - _HEAD, _NAMES.get(kind, [])
     if seen in shapes:

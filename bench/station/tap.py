@@ -252,8 +252,8 @@ class MemoryLink:
 
     def _end(self) -> None:
         is_over, self._ended, self.closed = self._ended, True, True
-        self.ended_us = self.ended_us if is_over else now_us()
         if not is_over:
+            self.ended_us = now_us()
             self._over()
         self._wake()
 

@@ -281,8 +281,8 @@ MUTANTS = (
     Mutant(
         "the end of a link is told as often as somebody ends it",
         "bench/station/tap.py",
-        "        if not is_over:\n            self._over()\n",
-        "        self._over()\n",
+        "            self.ended_us = now_us()\n            self._over()\n",
+        "            self.ended_us = now_us()\n        self._over()\n",
         "tests/bench/station/test_tap.py",
     ),
     Mutant(
