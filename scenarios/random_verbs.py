@@ -204,8 +204,7 @@ async def restart_server(world: World) -> None:
 
 
 async def kill_server(world: World) -> None:
-    """Not while a message may be held up of a station that is cut: its link does not end then."""
-    if world.may_begin and not (world.is_held_up and world.cut):
+    if world.may_begin:
         lns = world.dice.choice(world.servers)
         await world.rig.kill_lns(lns)
         await world.rig.wait(seconds(world.dice.choice([1, 30])))

@@ -499,3 +499,60 @@ async def test_whoever_hears_no_answer_knows_no_time(rig):
     uplink = await rig.alpha.send(confirmed=True)
     rig.expect(uplink, FIRST, first="west")
     rig.expect_reply(uplink, "+EVT:TIMEREQ_FAILED")
+
+
+@pytest.mark.fault("upstream", "is held up, its station is cut off and its server killed")
+async def test_what_a_station_has_told_that_is_cut_off_dies_with_its_server(rig):
+    """Its link ended before its server did, which is no reason to have decided it by then."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.delay_upstream(milliseconds(1_500))
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(200))
+    rig.west.cut()
+    await rig.wait(seconds(1))
+    await rig.restart_lns()
+
+
+@pytest.mark.fault("store", "forgets everything")
+async def test_a_store_that_forgot_everything_begins_with_its_join_nonces_again(rig):
+    """A device that counts them need not take the accept."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("joins-again", activation="otaa")
+    await device.join()
+    await rig.restart_store(empty=True)
+    await device.join()
+    await device.send()
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, OWNED, owned="west")
+
+
+@pytest.mark.fault("store", "answers late")
+async def test_an_odd_microsecond_is_not_lost_on_the_way(rig):
+    """Half of it to the store, and the other half back."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    for late_us in (1, 333, 77_777):
+        rig.slow_store(late_us)
+        uplink = await rig.alpha.send(confirmed=True)
+        rig.expect(uplink, OWNED, owned="west")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "is away when its server is killed")
+async def test_a_server_that_is_killed_without_its_redis_is_started_with_it(rig):
+    """At the end, by the bench itself; a scenario that starts it has to give it its Redis first."""
+    rig.put_on("lns-b", "east")
+    rig.keep_in_redis()
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.cut_store()
+    await rig.kill_lns()
+    await rig.wait(seconds(5))
+    with pytest.raises(RuntimeError, match="lns-a cannot begin without its store"):
+        await rig.start_lns()

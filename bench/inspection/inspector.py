@@ -174,6 +174,10 @@ class Inspector:
                 case "fault.begin" if event["fault"] in ("let expire", "hang"):
                     for session in chain.from_iterable(d.sessions for d in self._devices.values()):
                         session.doubt()
+                case "fault.begin" if event.get("detail", {}).get("empty"):
+                    for device in self._devices.values():
+                        device.join_nonces.clear()
+                        device.is_forgotten = True
                 case "fault.begin" if event.get("seam") == "clock":
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)

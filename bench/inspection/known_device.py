@@ -139,6 +139,8 @@ class KnownDevice:
     more_channels_hz: tuple[int, ...] = ()
     """What the CFList of its join accepts is to name, in this order."""
     join_nonces: list[int] = field(default_factory=list)
+    is_forgotten: bool = False
+    """Whether a store has forgotten its JoinNonces: it need not take an accept that has another."""
     wanted: list[Wanted] = field(default_factory=list)
     wanted_us: float = -inf
     """When it was wanted last, on rigs where that takes its time to come to the server."""

@@ -146,9 +146,9 @@ class Senders:
         dev_eui, windows = self._right.get(event["phy"].lower(), ("", {}))
         is_old = event["phy"] in self._old
         self._old.add(event["phy"])
-        if not dev_eui:
+        sender, frame = self._senders.get(dev_eui), read_data(bytes.fromhex(event["phy"]))
+        if sender is None or (frame is None and self._devices[dev_eui].is_forgotten):
             return
-        sender, frame = self._senders[dev_eui], read_data(bytes.fromhex(event["phy"]))
         asked = _asked_in(frame)
         if Cid.DEV_STATUS in asked:
             sender.status_asked.append(event["transmission"])

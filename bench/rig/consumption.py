@@ -264,7 +264,12 @@ class Consumption:
         await self.setup.server(lns).to_broker.restore()
 
     async def wipe_producer(self, lns: str = LNS) -> None:
-        """Restart a server without its outbox: it numbers the messages of every topic from 1."""
+        """Restart a server without its outbox: it numbers the messages of every topic from 1.
+
+        RuntimeError while it owes the application a message, which would be lost.
+        """
+        if not is_all_published(self.setup.case.in_order()):
+            raise RuntimeError(f"{lns} has messages in its outbox: let the broker have them first")
         await self._outages.kill_lns(lns)
         self.setup.server(lns).lose_outbox()
         await self._outages.start_lns(lns)

@@ -15,6 +15,7 @@ from lns.dedup.claim import Bid, OnOutage
 
 _DEAD_LNS = "lns-x"
 _WRITTEN_WITHIN_US = 600_000_000
+_SLOWEST_DISK_US = 9_000_000
 
 
 class Outages:
@@ -25,6 +26,7 @@ class Outages:
         self.must_have = setup.must_have
         self._parts = parts
         self.longest_delay_us = 0
+        self._bids = stream(setup.seed, "bids")
 
     def on_outage(self, word: str) -> None:
         """What network servers do with a frame whose owner nobody can name; before the first act.
@@ -89,10 +91,24 @@ class Outages:
             self._parts.stations.shut_out(station)
 
     async def start_lns(self, lns: str = LNS) -> None:
-        """Start the network server that was killed, and wait until the stations are back."""
+        """Start the network server that was killed, and wait until the stations are back.
+
+        RuntimeError while the wire to its Redis is cut: no server begins without that.
+        """
         await self._start_lns(lns, None)
 
+    def _lacks_store(self, lns: str) -> bool:
+        cuts = [
+            event["kind"]
+            for event in self.setup.case.events
+            if (event.get("seam"), event.get("fault"), event.get("lns")) == ("store", "cut", lns)
+        ]
+        needs_it = self.setup.on_redis or Item.WIRES in self.setup.capabilities
+        return needs_it and cuts[-1:] == ["fault.begin"]
+
     async def _start_lns(self, lns: str, f_cnt_up: int | None) -> None:
+        if self._lacks_store(lns):
+            raise RuntimeError(f"{lns} cannot begin without its store: await rig.restore_store()")
         self.setup.case.lns(lns, "restart", **({} if f_cnt_up is None else {"f_cnt_up": f_cnt_up}))
         await self.setup.server(lns).start_again(f_cnt_up=f_cnt_up)
         for station in self._stations_on(lns):
@@ -124,6 +140,8 @@ class Outages:
             events = self.setup.case.events
             told = [e["event"] for e in events if e["kind"] == "case.lns" and e["lns"] == lns]
             if told and told[-1] == "kill":
+                if self._lacks_store(lns):
+                    await server.to_store.restore()
                 self.setup.case.lns(lns, "restart")
                 await server.start_again()
                 for station in self._stations_on(lns):
@@ -215,8 +233,7 @@ class Outages:
         that is alone with its file claims nothing.
         """
         await self.setup.begin()
-        dice = stream(self.setup.seed, "bids")
-        await self._parts.store.bid_at_random(device.dev_eui, dice)
+        await self._parts.store.bid_at_random(device.dev_eui, self._bids)
 
     async def disturb_redis(self, how: str) -> None:
         """Let the Redis of a case "fail over", or "forget scripts" while connections stay.
@@ -272,7 +289,12 @@ class Outages:
 
     @needs(Item.VIRTUAL_TIME)
     async def slow_disk(self, us: int) -> None:
-        """Let whatever goes to a disk be there so much later; 0: at once again."""
+        """Let whatever goes to a disk be there so much later, 9 s at most; 0: at once again.
+
+        RuntimeError for more: a server promises nothing by then, and may have kept it after all.
+        """
+        if us > _SLOWEST_DISK_US:
+            raise RuntimeError(f"slow_disk({us}): {_SLOWEST_DISK_US} at most; or rig.fill_disk()")
         await self.setup.begin()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)

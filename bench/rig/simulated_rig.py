@@ -182,13 +182,13 @@ class StoreWire(Wire):
         if self.is_cut:
             raise StoreUnavailable("the wire to the store is cut")
         delay_us = self.delay_us
-        waits_s = min(delay_us, patience_us) / 1_000_000
-        asking_s = waits_s * self._asking
-        if asking_s:
-            await asyncio.sleep(asking_s)
+        waits_us = min(delay_us, patience_us)
+        asking_us = int(waits_us * self._asking)
+        if asking_us:
+            await asyncio.sleep(asking_us / 1_000_000)
         answer = await work()
         if delay_us:
-            await asyncio.sleep(waits_s - asking_s)
+            await asyncio.sleep((waits_us - asking_us) / 1_000_000)
         if delay_us >= patience_us:
             raise StoreUnavailable(f"the store does not answer within {patience_us} us")
         return answer
@@ -359,6 +359,8 @@ class MemoryServer(NetworkServer):
 
     def stop(self) -> None:
         self._leave()
+        if self._far is not None:
+            self._setup.tasks.create_task(self._opened.aclose())
         if self._capture is not None:
             self._capture.close()
             self._setup.case.find(*self._capture.wrong())
@@ -366,8 +368,6 @@ class MemoryServer(NetworkServer):
     def _leave(self) -> None:
         if self.door is not None:
             self.door.close()
-        if self._far is not None:
-            self._setup.tasks.create_task(self._opened.aclose())
         links, self._links = self._links, []
         for _, link in links:
             link.close()

@@ -56,15 +56,18 @@ def _by_two_servers(rows: str, frame: str) -> str:
 
 
 _KEY = "run, case, dev_eui, station, f_cnt, marked"
-_OF_MESSAGE = "'^([0-9A-F]{16})-[0-9A-F]{8}(?:[.][0-9]+)?-([0-9]+)'"
+_MESSAGE_ID = (
+    r"'^([0-9A-F]{16})-([0-9A-F]{8})(?:[.][0-9]+)?-([0-9]+)(?:[.][0-9A-F]{8})?"
+    r"(?:-[0-9A-F]{16}-[0-9]+)?$'"
+)
 # How many messages of a frame were put aside that never came, or came more than once.
 _PUT_ASIDE = f"""
 FROM upstream_parked |> WHERE case IS NOT NULL AND NOT endswith(message_id, '-status')
 |> AGGREGATE count(*) AS parked GROUP BY run, case, message_id
 |> LEFT JOIN (FROM published |> WHERE coalesce(said.unverified, 'false') != 'true'
      |> AGGREGATE count(*) AS came GROUP BY run, case, message_id) USING (run, case, message_id)
-|> EXTEND regexp_extract(message_id, {_OF_MESSAGE}, 1) AS dev_eui,
-     CAST(regexp_extract(message_id, {_OF_MESSAGE}, 2) AS BIGINT) AS f_cnt
+|> EXTEND regexp_extract(message_id, {_MESSAGE_ID}, 1) AS dev_eui,
+     CAST(regexp_extract(message_id, {_MESSAGE_ID}, 3) AS BIGINT) AS f_cnt
 |> AGGREGATE count_if(came IS NULL) AS never, count_if(came > 1) AS again
    GROUP BY run, case, dev_eui, f_cnt"""
 _TOGETHER = {"frame_id": "frame_id", "station": "station", "expected": "other", "observed": "lns"}
@@ -83,7 +86,9 @@ _LAWS = (
         f"""
 FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL
 |> LEFT JOIN (SELECT run, case, if(size(restarts) > 0, {_UNDER_WAY_US} + coalesce(upstream_late_us,
-     0), -1) AS within_us FROM cases) USING (run, case) |> AS m
+     0), -1) AS within_us, kills, cut FROM cases) USING (run, case)
+|> WHERE NOT (heard AND array_contains(cut, station)
+     AND exists(kills, at_us -> at_us BETWEEN t_us AND t_us + within_us)) |> AS m
 |> LEFT ANTI JOIN station_link AS lost ON m.heard AND (m.run, m.case, m.station) =
      (lost.run, lost.case, lost.station) AND lost.t_us - m.t_us BETWEEN 0 AND m.within_us""",
         frame_id="coalesce(frame_id, outcome.frame_id)", station="station",
@@ -251,10 +256,6 @@ NO_EFFECT = "accepted without effect"
 EFFECT_TWICE = "effect twice"
 EFFECT_OF_NOTHING = "effect of nothing accepted"
 IGNORED_AS_NEW = "ignored though never accepted before"
-_MESSAGE_ID = (
-    r"'^([0-9A-F]{16})-([0-9A-F]{8})(?:[.][0-9]+)?-([0-9]+)(?:[.][0-9A-F]{8})?"
-    r"(?:-[0-9A-F]{16}-[0-9]+)?$'"
-)
 # An uplink as the ids of its messages name it: "DevEUI-DevAddr-FCnt"; null where a part is.
 _UPLINK = "concat(dev_eui, '-', dev_addr, '-', f_cnt)"
 # The uplink that a message id names, copies included; null where it names none.

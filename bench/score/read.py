@@ -33,8 +33,7 @@ CAPTURE = {name: type_ for type_, names in _TYPES.items() for name in names.spli
 KINDS = {
     "case.begin": "scenario file title group strategy confirmed",
     "case.device": "dev_eui activation strategy relaxed_f_cnt f_cnt_bits nb_trans f_cnt_up"
-    " f_cnt_down dev_status_s lorawan join_eui join_nonce_min server"
-    " only_at",
+    " f_cnt_down dev_status_s lorawan join_eui join_nonce_min server only_at",
     "case.expect": "expect frame_id n station status upstream reason answer level2 race windows"
     " dev_eui dev_addr line f_cnt body consumer message_id by count owner rule",
     "case.finding": "owner rule text frame_id station expected observed",
@@ -150,10 +149,8 @@ _MANY = {"case.expect", "radio.transmit", "station.text", "lns.outcome", "upstre
 _OTHERS = f"""
 -- The lines of all other kinds, which are few, and outcomes that tell of an outage.
 FROM lines |> WHERE kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(_MANY))}) OR {_OUTAGE}"""
-_OF_CASES = (
-    "lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt repeated"
-)
-_OF_CASES += " eui name seam fault detail stage dev_eui consumer level2 reason relaxed_f_cnt"
+_OF_CASES = """lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt repeated
+eui name seam fault station detail stage dev_eui consumer level2 reason relaxed_f_cnt"""
 _CASES = f"""
 -- One row per case: how it began and ended, its network servers and stations, and what befell them.
 -- relaxed: devices that may begin again, own_lns: the first of its servers, begun_us when they
@@ -192,6 +189,8 @@ FROM others
        rest.level2 = 'Unavailable' OR rest.reason = 'StoreUnavailable', false)) AS had_outage,
      sort_array(collect_list(struct(t_us, rest.lns, rest.f_cnt_up))
        FILTER (WHERE kind = 'case.lns' AND rest.event = 'restart')) AS restarts,
+     collect_list(t_us) FILTER (WHERE kind = 'case.lns' AND rest.event = 'kill') AS kills,
+     collect_set(rest.station) FILTER (WHERE rest.seam = 'tap' AND rest.fault = 'cut') AS cut,
      sort_array(collect_list(struct(t_us, rest.lns, detail.empty AS emptied,
          rest.seam != 'lns' AS is_store))
        FILTER (WHERE {_OF_STORE} AND rest.fault != 'orphan')) AS faults,

@@ -262,6 +262,9 @@ class Evidence:
     dnmsgs: list[tuple[str, int]] = field(default_factory=list)
     diids: list[tuple[str, int]] = field(default_factory=list)  # of what answers no uplink
     links_lost_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    cut: set[str] = field(default_factory=set)
+    """The stations that a scenario has cut off; what they had told is still under way then."""
+    lns_killed_us: list[int] = field(default_factory=list)
     upstream_late_us: int = 0
     """How long a scenario has let a message wait for its outbox, at most."""
     lns_restarted_us: int | None = None
@@ -313,7 +316,10 @@ class Evidence:
 
     def was_cut_short(self, station: str, t_us: int) -> bool:
         """Whether a scenario may have ended the server while it had to do with what it was told."""
-        lost_us = self.links_lost_us.get(station, ()) if self.lns_restarts else ()
+        if not self.lns_restarts:
+            return False
+        lost_us = [*self.links_lost_us.get(station, ())]
+        lost_us += self.lns_killed_us if station in self.cut else ()
         within_us = UNDER_WAY_US + self.upstream_late_us
         return any(t_us <= at_us <= t_us + within_us for at_us in lost_us)
 
@@ -436,8 +442,11 @@ def _read_link(evidence: Evidence, event: Event) -> None:
 
 
 def _read_fault(evidence: Evidence, event: Event) -> None:
-    if (event["seam"], event["fault"]) == ("upstream", "delay"):
-        evidence.upstream_late_us = max(evidence.upstream_late_us, event["detail"]["us"])
+    match event["seam"], event["fault"]:
+        case "upstream", "delay":
+            evidence.upstream_late_us = max(evidence.upstream_late_us, event["detail"]["us"])
+        case "tap", "cut":
+            evidence.cut.add(event["station"])
 
 
 def _read_transmit(evidence: Evidence, event: Event) -> None:
@@ -465,6 +474,8 @@ def _read_published(evidence: Evidence, event: Event) -> None:
 
 def _read_lns(evidence: Evidence, event: Event) -> None:
     evidence.retention_us = event.get("retention_us", evidence.retention_us)
+    if event["event"] == "kill":
+        evidence.lns_killed_us.append(event["t_us"])
     if event["event"] == "restart":
         evidence.lns_restarts += 1
         evidence.lns_restarted_us = evidence.lns_restarted_us or event["t_us"]

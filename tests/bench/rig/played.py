@@ -33,13 +33,21 @@ class Played:
 
 
 def play(
-    folder: Path, scenario: Scenario, *, seed: int = 1, strategy: Strategy = Strategy.NONE
+    folder: Path,
+    scenario: Scenario,
+    *,
+    seed: int = 1,
+    strategy: Strategy = Strategy.NONE,
+    **wants: bool,
 ) -> Played:
-    """Play one case; an exception in the scenario or in the rig ends the test."""
+    """Play one case; an exception in the scenario or in the rig ends the test.
+
+    `wants`: a store or a broker (`simulated_rig`).
+    """
     folder.mkdir(parents=True, exist_ok=True)
     capture = Capture(folder, "r", now_us, buffered=True)
     case = Case(Title("g/c", "test_c", "test_g.py", "g", "title"), capture, rig="simulated")
-    rig = simulated_rig(seed=seed, case="g/c", strategy=strategy)
+    rig = simulated_rig(seed=seed, case="g/c", strategy=strategy, **wants)
 
     async def run() -> Verdict:
         case.begin()

@@ -134,6 +134,19 @@ def test_an_effect_elsewhere_is_not_taken_back(tmp_path: Path) -> None:
     assert [event["position"] for event in run.of("application.effect")] == [1, 1]
 
 
+def test_an_outbox_with_messages_in_it_is_not_wiped(tmp_path: Path) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.consumer()
+        await send_one(rig)
+        rig.cut_upstream()
+        await send_one(rig)
+        with pytest.raises(RuntimeError, match="lns-a has messages in its outbox"):
+            await rig.wipe_producer()
+        await rig.restore_upstream()
+
+    assert play(tmp_path, scenario, wants_broker=True).verdict.result is Result.PASS
+
+
 def test_a_wiped_outbox_numbers_from_one(tmp_path: Path) -> None:
     async def scenario(rig: Rig) -> None:
         rig.consumer()

@@ -11,6 +11,7 @@ from bench.rig.in_memory.real_redis import RealRedis, exchange
 from lns.clock import StoreUnavailable, now_us
 from lns.dedup.claim import Bid, Level2
 from lns.lorawan.identifiers import Mic, dev_addr, eui
+from lns.store.redis import sessions_of
 from lns.uplink.registry import Activation, EndDevice
 
 # Examples of the specification of RESP2.
@@ -95,5 +96,19 @@ def test_it_answers_when_the_wire_lets_it() -> None:
         redis.end()
         with pytest.raises(ConnectionRefusedError):
             await asyncio.get_running_loop().create_connection(asyncio.Protocol, "", 6379)
+
+    clock.run(play())
+
+
+def test_what_a_stranger_has_written_is_no_session_of_a_server() -> None:
+    async def play() -> None:
+        redis = RealRedis(retention_us=60_000_000, found=pytest.fail)
+        async with AsyncExitStack() as stack:
+            store, _ = await redis.open("lns-a", [KNOWN], Wire(), stack)
+            key = sessions_of(DEVICE).encode()
+            exchange(b"*3\r\n$3\r\nSET\r\n$%d\r\n%b\r\n$2\r\n{}\r\n" % (len(key), key), 1)
+            with pytest.raises(StoreUnavailable, match="something else than a session"):
+                await store.refresh(DEVICE)
+            assert store.sessions(DEVICE) == ()
 
     clock.run(play())

@@ -141,6 +141,24 @@ def test_a_frame_may_end_with_its_server_for_as_long_as_its_message_was_held_up(
     assert evidence.was_cut_short(WEST, 0) is is_excused
 
 
+@pytest.mark.parametrize(
+    ("killed_us", "is_cut", "is_excused"),
+    [(1_000_000, True, True), (1_000_001, True, False), (1_000_000, False, False)],
+)
+def test_a_frame_of_a_station_that_is_cut_off_ends_with_the_server_that_is_killed(
+    killed_us: int, is_cut: bool, is_excused: bool
+) -> None:
+    cut = {"seam": "tap", "fault": "cut" if is_cut else "delay", "station": WEST, "detail": {}}
+    killed = {"source": "bench", "kind": "case.lns", "lns": "lns-a", "event": "kill"}
+    evidence = Evidence.of(
+        in_order(
+            heard(WEST, 11), {"source": "bench", "kind": "fault.begin", "case": "c", **cut},
+            {**killed, "t_us": killed_us}, restart(),
+        )
+    )  # fmt: skip
+    assert evidence.was_cut_short(WEST, 0) is is_excused
+
+
 def test_all_that_the_parties_wrote_is_kept() -> None:
     evidence = Evidence.of(
         in_order(
