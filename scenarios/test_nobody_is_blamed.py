@@ -556,3 +556,33 @@ async def test_a_server_that_is_killed_without_its_redis_is_started_with_it(rig)
     await rig.wait(seconds(5))
     with pytest.raises(RuntimeError, match="lns-a cannot begin without its store"):
         await rig.start_lns()
+
+
+@pytest.mark.fault("store", "forgets everything")
+async def test_what_a_device_has_granted_a_store_forgets_with_everything(rig):
+    """It has granted its dwell times, and is asked for them once more."""
+    rig.in_region("AS923-1")
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    for _ in range(2):
+        uplink = await rig.alpha.send(confirmed=True)
+        rig.expect(uplink, OWNED, owned="west")
+    await rig.restart_store(empty=True)
+    await rig.restart_lns()
+    for _ in range(2):
+        uplink = await rig.alpha.send(confirmed=True)
+        rig.expect(uplink, OWNED, owned="west")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "forgets everything")
+async def test_a_redis_forgets_with_its_sessions_what_a_consumer_has_had(rig):
+    """Its inbox lies beside them: it counts from one again, and takes again what it has had."""
+    rig.put_on("lns-b", "east")
+    rig.keep_in_redis()
+    rig.consumer()
+    rig.only("west")
+    await rig.alpha.send()
+    await rig.restart_store(empty=True)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="west")

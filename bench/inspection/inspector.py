@@ -176,8 +176,7 @@ class Inspector:
                         session.doubt()
                 case "fault.begin" if event.get("detail", {}).get("empty"):
                     for device in self._devices.values():
-                        device.join_nonces.clear()
-                        device.is_forgotten = True
+                        device.forget()
                 case "fault.begin" if event.get("seam") == "clock":
                     # Nobody follows a clock that is moved.
                     self._network = replace(self._network, began=None)

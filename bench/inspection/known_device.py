@@ -158,6 +158,13 @@ class KnownDevice:
     delivered: int = 0
     """How many of `wanted` came before the one that was sent last."""
 
+    def forget(self) -> None:
+        """A store has forgotten it: its JoinNonces, and what it has granted."""
+        self.join_nonces.clear()
+        self.is_forgotten = True
+        for session in self.sessions:
+            session.doubt()
+
     def session_of(self, frame: DataFrame, f_cnt: int) -> Session | None:
         """The session of an uplink, by its keys."""
         for session in reversed(self.sessions):

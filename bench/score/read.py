@@ -149,8 +149,8 @@ _MANY = {"case.expect", "radio.transmit", "station.text", "lns.outcome", "upstre
 _OTHERS = f"""
 -- The lines of all other kinds, which are few, and outcomes that tell of an outage.
 FROM lines |> WHERE kind NOT IN ({", ".join(f"'{kind}'" for kind in sorted(_MANY))}) OR {_OUTAGE}"""
-_OF_CASES = """lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt repeated
-eui name seam fault station detail stage dev_eui consumer level2 reason relaxed_f_cnt"""
+_OF_CASES = """lns event region retention_us on_outage f_cnt_up verdict reasons owner attempt
+repeated eui name seam fault station detail stage dev_eui consumer level2 reason relaxed_f_cnt"""
 _CASES = f"""
 -- One row per case: how it began and ended, its network servers and stations, and what befell them.
 -- relaxed: devices that may begin again, own_lns: the first of its servers, begun_us when they

@@ -427,12 +427,15 @@ class MqttSender:
 
     def _oldest_us(self, producer: Producer) -> int | None:
         sent = self._with_the_broker()
-        first = [*sent, *self._overdue.values(), *self._ready.earliest()]
+        first = [*sent, *self._overdue.values(), *self._ready]
         if not first:
             return None if self._pending.waiting else producer.utc_us()
-        since_us = min(first, key=lambda entry: entry.position).waits_since_us
-        # By a clock that was set back it may wait since a time that is still to come.
-        return None if since_us is None else min(since_us, producer.utc_us())
+        oldest_us = producer.utc_us()
+        for entry in first:  # by a clock that was set back, what is behind others may be older
+            if (since_us := entry.waits_since_us) is None:
+                return None
+            oldest_us = min(oldest_us, since_us)
+        return oldest_us
 
     def _with_the_broker(self) -> list[Entry]:
         sent = [] if self._connection is None else self._connection.unacknowledged()

@@ -9,11 +9,11 @@ a session.
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from pathlib import Path
 from sqlite3 import Connection
@@ -394,10 +394,9 @@ class Turns:
         waiting = [entry for queue in self._waiting.values() for entry in queue]
         self._fill([entry for entry in waiting if entry.position not in positions], held)
 
-    def earliest(self) -> list[Entry]:
-        """The first of all that wait, if there is one."""
-        heads = [queue[0] for queue in self._waiting.values()]
-        return [min(heads, key=_position)] if heads else []
+    def __iter__(self) -> Iterator[Entry]:
+        """All that wait, those of each topic in order."""
+        return chain.from_iterable(self._waiting.values())
 
     def _fill(self, entries: list[Entry], held: Iterable[str] = ()) -> None:
         self._held = set(held)

@@ -207,8 +207,8 @@ MUTANTS = (
     Mutant(
         "oldest message is always now",
         "lns/delivery/mqtt_sender.py",
-        "        since_us = min(first, key=lambda entry: entry.position).waits_since_us",
-        "        since_us = producer.utc_us()",
+        "            oldest_us = min(oldest_us, since_us)",
+        "            pass",
         PRODUCER,
     ),
     Mutant(

@@ -506,6 +506,7 @@ class MemoryApplication(Application):
     async def ready(self) -> None:
         for books in self._books.values():
             books.has_gaps = self._setup.on_redis
+            self._shared.of_inboxes.append(books)
         await asyncio.gather(*(one.start() for one in self._consumers.values()))
 
     async def publish(
@@ -548,8 +549,7 @@ class MemoryApplication(Application):
         for name, books in self._books.items():
             store = await self._store(name)
             seen = await figures_of(store)
-            ids = seen.remembered[Detector.WINDOW].count
-            remembered = books.remembered(ids, self._utc_us())
+            remembered = books.remembered(seen.remembered[Detector.WINDOW].count, self._utc_us())
             numbers = (await store.summary()).numbers
             kept = books.kept(known_us(numbers))
             by_key = books.remembered_keys(seen.remembered[Detector.KEY].count, self._utc_us())

@@ -10,6 +10,7 @@ import io
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from random import Random
 from shutil import rmtree
@@ -223,6 +224,9 @@ def _done(how: str) -> object:
     return words, seen.accepted, seen.tries_failed
 
 
+_topic = attrgetter("topic")
+
+
 def _raised(error: Exception) -> NoReturn:
     raise error
 
@@ -260,8 +264,8 @@ def broken_turns() -> tuple[str, ...]:
                 turns.leave_out(range(0, position, 3))
                 waits = [entry for entry in waits if entry.position % 3]
         waits.sort(key=lambda entry: entry.position)
-        told = [turns.ahead, turns.earliest(), *(one in turns for one in _TOPICS)]
-        is_so = sum(e.topic not in refused for e in waits), waits[:1]
+        told = [turns.ahead, sorted(turns, key=_topic), *(one in turns for one in _TOPICS)]
+        is_so = sum(e.topic not in refused for e in waits), sorted(waits, key=_topic)
         topics = {*taken, *(entry.topic for entry in waits)}
         if [seen, *told] != [due, *is_so, *(one in topics for one in _TOPICS)]:
             return ("what is to be sent: expected what waits and may go, observed something else",)

@@ -15,6 +15,7 @@ from weakref import finalize
 import msgspec
 
 from bench.host.lns_files import toml_text
+from bench.inspection.consumer import ConsumerBooks
 from bench.inspection.store import Kept
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.promises import ill_written
@@ -160,6 +161,7 @@ class SharedStore:
         self.stores: dict[str, MemoryStore] = {}
         self.disk: DiskStore | None = None
         self.redis: RealRedis | None = None
+        self.of_inboxes: list[ConsumerBooks] = []
 
     def real_redis(self, *, by_sentinels: bool = False) -> RealRedis:
         """The one Redis of a case that keeps in it what is shared."""
@@ -221,6 +223,8 @@ class SharedStore:
         self.stores = {}
         if self.redis is not None:
             self.redis.empty()
+            for books in self.of_inboxes:  # they lie beside what servers share
+                books.is_blind = True
         self._begin_anew()
 
     def _begin_anew(self) -> None:
