@@ -4,9 +4,10 @@ One answer alone is due in each case. Everything else that it finds is a mistake
 server, or a false alarm: what it is tells a scenario of a few lines, which is then written.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from bench.scenario import Rig, Table, milliseconds, minutes, seconds
@@ -429,9 +430,9 @@ def _provision(world: World, number: int) -> Any:
     return device
 
 
-async def play(rig: Rig, dice: Random) -> None:
-    """Let what dice say happen, until all of it is undone."""
-    world = World(rig, dice)
+async def play(rig: Rig, dice: Random, more: Mapping[Act, float] = MappingProxyType({})) -> None:
+    """Let what dice say happen, until all of it is undone; `more` acts, each with its weight."""
+    world, weights = World(rig, dice), {**WEIGHTS, **more}
     rig.in_region(dice.choice(["EU868", "EU868", "EU868", "US915", "AS923-1"]))
     if dice.random() < 0.4:
         rig.put_on("lns-b", "east")
@@ -463,7 +464,7 @@ async def play(rig: Rig, dice: Random) -> None:
         if device in world.joins:
             await device.join()
     rig.only("west", "east")
-    for act in dice.choices([*WEIGHTS], [*WEIGHTS.values()], k=dice.randint(*ACTS)):
+    for act in dice.choices([*weights], [*weights.values()], k=dice.randint(*ACTS)):
         await act(world)
         await rig.wait(dice.choice(PAUSES_US))
     for name in sorted(world.cut):

@@ -586,3 +586,33 @@ async def test_a_redis_forgets_with_its_sessions_what_a_consumer_has_had(rig):
     await rig.restart_store(empty=True)
     uplink = await rig.alpha.send(confirmed=True)
     rig.expect(uplink, OWNED, owned="west")
+
+
+@pytest.mark.fault("store", "forgets everything")
+async def test_whose_a_frame_is_a_store_forgets_with_everything(rig):
+    """Two servers own one frame and call its message by one name; then both count down anew."""
+    rig.put_on("lns-b", "east")
+    rig.east.delay_uplinks(seconds(2), 1)
+    await rig.alpha.send(confirmed=True)
+    await rig.restart_store(empty=True)
+    await rig.wait(seconds(2))
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(frame, by="east"), by="east")
+    await rig.restart_store(empty=True)
+    rig.only("west")
+    await rig.wait(seconds(2))
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="west")
+
+
+@pytest.mark.fault("broker", "its outbox is wiped")
+async def test_what_a_wiped_server_tells_again_it_tells_anew(rig):
+    """Under the same name and the same number: it knows neither any more."""
+    rig.put_on("lns-b", "east")
+    heard_by_both = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(1))
+    await rig.wipe_producer("lns-b")
+    await rig.replay(heard_by_both, by="east", after=seconds(3))
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="west")

@@ -53,8 +53,12 @@ class Session:
     """The newest counter that its servers began with."""
     answered: set[str] = field(default_factory=set)
     """The frames that were answered, by their names."""
+    first_f_cnt_down: int | None = field(init=False)
     passed_over: set[int] = field(default_factory=set)
     """Downlink counters that no frame had when a later one came: a scenario may hold it up."""
+
+    def __post_init__(self) -> None:
+        self.first_f_cnt_down = self.f_cnt_down
 
     @property
     def passes_over(self) -> bool:
@@ -140,7 +144,7 @@ class KnownDevice:
     """What the CFList of its join accepts is to name, in this order."""
     join_nonces: list[int] = field(default_factory=list)
     is_forgotten: bool = False
-    """Whether a store has forgotten its JoinNonces: it need not take an accept that has another."""
+    """Whether a store has forgotten it: what it is sent then, it may have heard before."""
     wanted: list[Wanted] = field(default_factory=list)
     wanted_us: float = -inf
     """When it was wanted last, on rigs where that takes its time to come to the server."""
@@ -159,11 +163,12 @@ class KnownDevice:
     """How many of `wanted` came before the one that was sent last."""
 
     def forget(self) -> None:
-        """A store has forgotten it: its JoinNonces, and what it has granted."""
+        """A store has forgotten it: its JoinNonces, its counters, and what it has granted."""
         self.join_nonces.clear()
         self.is_forgotten = True
         for session in self.sessions:
             session.doubt()
+            session.f_cnt_down = session.first_f_cnt_down
 
     def session_of(self, frame: DataFrame, f_cnt: int) -> Session | None:
         """The session of an uplink, by its keys."""

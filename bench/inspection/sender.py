@@ -147,7 +147,7 @@ class Senders:
         is_old = event["phy"] in self._old
         self._old.add(event["phy"])
         sender, frame = self._senders.get(dev_eui), read_data(bytes.fromhex(event["phy"]))
-        if sender is None or (frame is None and self._devices[dev_eui].is_forgotten):
+        if sender is None or self._devices[dev_eui].is_forgotten:
             return
         asked = _asked_in(frame)
         if Cid.DEV_STATUS in asked:

@@ -111,7 +111,7 @@ FROM (SELECT *, 1 AS owed, 0 AS got FROM (
 |> WHERE abs(owed - got) > coalesce(if(owed > got, never, again), 0)""",
         station="station", expected="owed", observed="got",
     ),
-    # A message id is used once in a retention; after a restart of the server it may be sent again.
+    # A message id is used once in a retention; a server that began again, or its store, may repeat.
     # An unverified message counts for nothing: nobody knows whether another server sends it too.
     _law("forwarded means published",
         "format_string('message id %s was used %d times', message_id, times)",
@@ -119,10 +119,10 @@ FROM (SELECT *, 1 AS owed, 0 AS got FROM (
 FROM published |> WHERE case IS NOT NULL AND coalesce(said.unverified, 'false') != 'true'
 |> EXTEND t_us - lag(t_us) OVER (PARTITION BY run, case, message_id ORDER BY t_us) AS since_us
 |> LEFT JOIN (SELECT run, case, coalesce(retention_us, {RETENTION_US}) AS retention_us,
-     size(restarts) AS restarts FROM cases) USING (run, case)
+     size(restarts) + size(filter(faults, one -> one.emptied)) AS lost FROM cases) USING (run, case)
 |> AGGREGATE 1 + count_if(since_us < retention_us) AS times, max(t_us) AS t_us
-   GROUP BY run, case, message_id, restarts
-|> WHERE times > 1 AND coalesce(restarts, 0) = 0""",
+   GROUP BY run, case, message_id, lost
+|> WHERE times > 1 AND coalesce(lost, 0) = 0""",
         expected="1", observed="times",
     ),
     # RX1 or RX2 means one downlink scheduled, and just that one at the tap of the station.

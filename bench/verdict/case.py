@@ -496,7 +496,7 @@ def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
     for message_id, used_us in evidence.ids_us.items():
         # A frame that level 1 forgot may be accepted once more, under its name.
         times = 1 + sum(b - a < evidence.retention_us for a, b in pairwise(used_us))
-        if times > 1 and not evidence.lns_restarts:
+        if times > 1 and not (evidence.lns_restarts or evidence.is_forgotten):
             yield f"message id {message_id} was used {times} times"
 
 

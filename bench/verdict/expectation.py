@@ -264,6 +264,8 @@ class Evidence:
     links_lost_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     cut: set[str] = field(default_factory=set)
     """The stations that a scenario has cut off; what they had told is still under way then."""
+    is_forgotten: bool = False
+    """Whether a store has lost everything: whose a frame is, another server may be told."""
     lns_killed_us: list[int] = field(default_factory=list)
     upstream_late_us: int = 0
     """How long a scenario has let a message wait for its outbox, at most."""
@@ -445,6 +447,8 @@ def _read_fault(evidence: Evidence, event: Event) -> None:
     match event["seam"], event["fault"]:
         case "upstream", "delay":
             evidence.upstream_late_us = max(evidence.upstream_late_us, event["detail"]["us"])
+        case "store", "restart" if event["detail"]["empty"]:
+            evidence.is_forgotten = True
         case "tap", "cut":
             evidence.cut.add(event["station"])
 

@@ -46,6 +46,11 @@ class Witness:
         self._record = record
         self._published: set[tuple[object, ...]] = set()
 
+    def forget(self, lns: str) -> None:
+        """A server numbers its messages from one again."""
+        of_server = f"lorawan/{lns}/"
+        self._published = {one for one in self._published if not str(one[0]).startswith(of_server)}
+
     def hear(
         self,
         topic: str,
@@ -98,7 +103,7 @@ class MemoryBroker:
 
     def __init__(self, witness: Witness) -> None:
         self.is_up = True
-        self._witness = witness
+        self.witness = witness
         self._sessions: dict[str, _Session] = {}
         self._numbers = 0
 
@@ -122,7 +127,7 @@ class MemoryBroker:
         assert self.is_up, "whoever publishes waits until it is"
         foreign = spelled(body) if injected else None
         read = body if foreign is None else json.loads(foreign.decode(errors="replace"))
-        self._witness.hear(topic, read, properties or {}, injected=injected)
+        self.witness.hear(topic, read, properties or {}, injected=injected)
         if not self._sessions or topic.endswith(STATUS_TOPIC):
             return  # consumers ask for uplinks only
         payload = json.dumps(body).encode() if foreign is None else foreign
@@ -296,6 +301,7 @@ class Outboxes:
         self._upstreams.pop(lns, None)
         if lns in self._disks:
             self._disks[lns].wipe()
+        self._broker.witness.forget(lns)
         self.note("wipe", lns=lns)
 
     def disk(self, lns: str) -> DiskOutbox:
