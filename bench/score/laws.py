@@ -82,8 +82,8 @@ _LAWS = (
              if(heard, ' has no outcome', ': an outcome without a reception'))""",
         f"""
 FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL
-|> LEFT JOIN (SELECT run, case, if(size(restarts) > 0, {_UNDER_WAY_US} + coalesce(upstream_late_us,
-     0), -1) AS within_us FROM cases) USING (run, case) |> AS m
+|> LEFT JOIN (SELECT run, case, if(size(restarts) > 0, {_UNDER_WAY_US} + 2 * coalesce(
+     upstream_late_us, 0), -1) AS within_us FROM cases) USING (run, case) |> AS m
 |> LEFT ANTI JOIN station_link AS lost ON m.heard AND (m.run, m.case, m.station) =
      (lost.run, lost.case, lost.station) AND lost.t_us - m.t_us BETWEEN 0 AND m.within_us""",
         frame_id="coalesce(frame_id, outcome.frame_id)", station="station",
