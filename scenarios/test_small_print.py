@@ -1,5 +1,7 @@
 """What stands in the small print: the name of what was refused, whose answers are spent, limits."""
 
+import json
+
 import pytest
 
 from bench.clock import milliseconds, minutes, seconds
@@ -373,3 +375,33 @@ async def test_what_is_sent_for_the_last_time_is_not_given_up_before_it_is_heard
     rig.expect(third, FIRST + AGAIN, first="west", again="west")
     rig.expect(proves, FIRST, first="west")
     rig.expect_downlink(device, b"on", window="1")
+
+
+async def test_a_report_of_another_device_does_not_take_away_that_of_the_right_one(rig):
+    """A station names somebody else first; then it says what it has sent, and to whom."""
+    frame = await hear(rig, rig.alpha, "west", confirmed=True, after=milliseconds(100))
+    texts = [one.get("text") or "" for one in rig.case.events if one.get("direction") == "down"]
+    told = next(json.loads(text) for text in reversed(texts) if '"pdu"' in text)
+    other = "-".join(rig.charlie.dev_eui[at : at + 2] for at in range(0, 16, 2))
+    report = {"msgtype": "dntxed", "diid": told["diid"], "DevEui": other, "xtime": told["xtime"]}
+    report |= {"DR": 5, "Freq": 868_100_000, "rctx": 0, "txtime": 0.0, "gpstime": 0}
+    await rig.say(json.dumps(report), by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "restart")
+async def test_a_store_that_has_lost_a_device_ends_none_of_its_sessions(rig):
+    """Somebody asks to join with its name, so that the store is read: there is nothing."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    rig.expect(await rig.bravo.join(), FIRST, first="west")
+    rig.expect(await rig.bravo.send(), OWNED, owned="west")
+    await rig.restart_store(empty=True)
+    request = await rig.craft_join(rig.bravo)
+    await tell(rig, request, "west")
+    await rig.wait(seconds(8))
+    rig.expect(request, FIRST, first="west")
+    rig.expect(await rig.bravo.send(), OWNED, owned="west")
