@@ -117,9 +117,13 @@ async def test_what_keys_prove_is_told_of_every_frame(rig):
     wrong = [f"MIC {mic} (WRONG for this key)"]
     wrong += [WRONG_KEY]
     rig.read_frame(empty.phy, *with_keys(rig.charlie), says=[*begin, *wrong, end])
-    for port, clear, text in ((2, b"\x01\x02", "0102"), (0, b"\x02", "02 = LinkCheckReq()")):
+    for port, clear, text in (
+        (2, b"\x01\x02", "0102"),
+        (0, b"\x02", "02 = LinkCheckReq()"),
+        (0, b"", "none = no known MAC command"),
+    ):
         frame = await rig.craft(rig.alpha, f_cnt=0x3000A, payload=clear, port=port)
-        mic, air = frame.frame_id.split(":")[2], spelled(frame.phy[9:-4])
+        mic, air = frame.frame_id.split(":")[2], spelled(frame.phy[9:-4]) or "none"
         due = [*begin[:2], "FCnt 10, full 196618", *begin[3:5], f"FPort {port}"]
         due += [f"payload {air} (as on the air)", f"MIC {mic} (valid)", f"decrypted {text}"]
         due += [f"frame id {frame.frame_id}"]
@@ -183,6 +187,10 @@ async def test_a_join_accept_is_opened(rig, channels):
         (("--nwk-s-key", "geheim"), "--nwk-s-key and --app-s-key are needed together"),
         (("--app-key", "geheim"), "--app-key is not hexadecimal: two digits per byte are needed"),
         (("--app-key", "00" * 15), "--app-key needs 16 bytes (32 digits)"),
+        (
+            ("--app-key", "0x" + "00" * 16),
+            "--app-key is not hexadecimal: two digits per byte are needed",
+        ),
         (
             ("--nwk-s-key", "00" * 16, "--app-s-key", "00" * 15),
             "--app-s-key needs 16 bytes (32 digits)",

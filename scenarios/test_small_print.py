@@ -1,17 +1,35 @@
 """What stands in the small print: the name of what was refused, whose answers are spent, limits."""
 
+import json
+
 import pytest
 
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, COPY, FIRST, LATE, LOST, OVER, OWNED, TOO_LATE, WITH_DOWNLINK
+from scenarios.words import (
+    AGAIN,
+    ASKED,
+    COPY,
+    FIRST,
+    LATE,
+    LOST,
+    OVER,
+    OWNED,
+    TOO_LATE,
+    UNVERIFIED,
+    WITH_DOWNLINK,
+)
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
 OLD = Table("""
     strategy kind        | old
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+AGREES = Table("""
+    strategy kind        | agrees
+    *        unconfirmed | NonDuplicate forwarded RX1 Owner
 """)
 
 NEW_AGAIN = Table("""
@@ -263,3 +281,127 @@ async def test_what_was_agreed_elsewhere_is_known_though_a_later_join_was_not_he
     rig.expect(unheard, FIRST, first="east")
     rig.heard_by(("west",), ())
     rig.expect(await device.send(transmissions=2), FIRST, first="west")
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_what_was_kept_of_a_former_life_counts_as_heard_after_a_restart(rig, strategy):
+    """The device has begun again and gone back: what the store has of that is no news."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    frames = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (500, 0, 501)]
+    await rig.restart_lns(lns="lns-b")
+    await tell(rig, frames[-1], "east")
+    for frame in frames[:-1]:
+        rig.expect(frame, OWNED, owned="west")
+    rig.expect(frames[-1], OWNED + OLD, owned="west", old="east")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_what_a_server_heard_alone_in_a_former_life_is_no_news_to_it(rig, strategy):
+    """Another one came farther since; it learns so from a frame that is too far for both."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=500, strategy=strategy)
+    await rig.start()
+    rig.cut_store("lns-b")
+    frames = [await hear(rig, device, "east", f_cnt=f_cnt) for f_cnt in (500, 0, 501)]
+    await rig.restore_store("lns-b")
+    after = await hear(rig, device, "west", f_cnt=502)
+    far = await hear(rig, device, "east", f_cnt=20_000, after=minutes(2))
+    await tell(rig, frames[-1], "east")
+    for frame in frames[:-1]:
+        rig.expect(frame, UNVERIFIED, unverified="east")
+    rig.expect(after, OWNED, owned="west")
+    rig.expect(far, OLD, old="east")
+    rig.expect(frames[-1], UNVERIFIED + OLD, unverified="east", old="east")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "cut")
+async def test_a_device_is_asked_again_for_what_no_store_could_say_was_agreed(rig):
+    """Its frame was claimed in time; then the store was away for a moment."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("repeating", f_cnt=10, nb_trans=2, relaxed_f_cnt=False)
+    asked = await hear(rig, device, "west", adr=True)
+    granted = await hear(rig, device, "west", adr=True, f_opts=b"\x03\x07")
+    rig.slow_store(milliseconds(100), "lns-b")
+    rig.delay_upstream(milliseconds(200), lns="lns-b")
+    frame = await rig.craft(device, adr=True)
+    await tell(rig, frame, "east")
+    await rig.wait(milliseconds(50))
+    rig.cut_store("lns-b")
+    await rig.wait(milliseconds(60))
+    await rig.restore_store("lns-b")
+    await rig.wait(seconds(3))
+    rig.expect(asked, AGREES, agrees="west")
+    rig.expect(granted, OWNED, owned="west")
+    rig.expect(frame, AGREES, agrees="east")
+
+
+async def test_nobody_waits_until_another_device_has_heard_what_it_is_sent(rig):
+    """Both always listen; what the first one hears takes seconds."""
+    devices = [rig.provision(name, f_cnt=10, device_class="C") for name in ("one", "other")]
+    for device in devices:
+        rig.expect(await hear(rig, device, "west", after=seconds(6)), FIRST, first="west")
+    for device in devices:
+        await rig.queue_downlink(device, payload=bytes(51))
+        await rig.wait(milliseconds(500))
+    await rig.wait(seconds(10))
+    for device in devices:
+        rig.expect_downlink(device, bytes(51), window="C")
+
+
+async def test_a_status_is_told_wherever_in_its_frame_it_stands(rig):
+    """Behind whatever else the device says."""
+    device = rig.provision("telling", f_cnt=10)
+    rig.expect(await hear(rig, device, "west"), FIRST, first="west")
+    frame = await hear(rig, device, "west", f_opts=b"\x02\x0d\x06\xff\x10")
+    rig.expect(frame, ASKED, asked="west")
+    rig.expect_status(device)
+
+
+async def test_what_is_sent_for_the_last_time_is_not_given_up_before_it_is_heard(rig):
+    """Its station tells the frame again at once; the device acknowledges with the next one."""
+    device = rig.provision("strict", strategy="None", relaxed_f_cnt=False)
+    rig.only("west")
+    await rig.queue_downlink(device, payload=b"on", confirmed=True)
+    rig.west.suppress_downlinks(2)
+    asked = [await device.send() for _ in range(2)]
+    rig.west.repeat_uplinks(milliseconds(500))
+    third = await device.send(confirmed=True)
+    await rig.wait(seconds(3))
+    proves = await device.send()
+    for uplink in asked:
+        rig.expect(uplink, WITH_DOWNLINK, first="west")
+    rig.expect(third, FIRST + AGAIN, first="west", again="west")
+    rig.expect(proves, FIRST, first="west")
+    rig.expect_downlink(device, b"on", window="1")
+
+
+async def test_a_report_of_another_device_does_not_take_away_that_of_the_right_one(rig):
+    """A station names somebody else first; then it says what it has sent, and to whom."""
+    frame = await hear(rig, rig.alpha, "west", confirmed=True, after=milliseconds(100))
+    texts = [one.get("text") or "" for one in rig.case.events if one.get("direction") == "down"]
+    told = next(json.loads(text) for text in reversed(texts) if '"pdu"' in text)
+    other = "-".join(rig.charlie.dev_eui[at : at + 2] for at in range(0, 16, 2))
+    report = {"msgtype": "dntxed", "diid": told["diid"], "DevEui": other, "xtime": told["xtime"]}
+    report |= {"DR": 5, "Freq": 868_100_000, "rctx": 0, "txtime": 0.0, "gpstime": 0}
+    await rig.say(json.dumps(report), by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "restart")
+async def test_a_store_that_has_lost_a_device_ends_none_of_its_sessions(rig):
+    """Somebody asks to join with its name, so that the store is read: there is nothing."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    rig.expect(await rig.bravo.join(), FIRST, first="west")
+    rig.expect(await rig.bravo.send(), OWNED, owned="west")
+    await rig.restart_store(empty=True)
+    request = await rig.craft_join(rig.bravo)
+    await tell(rig, request, "west")
+    await rig.wait(seconds(8))
+    rig.expect(request, FIRST, first="west")
+    rig.expect(await rig.bravo.send(), OWNED, owned="west")

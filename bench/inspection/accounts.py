@@ -182,6 +182,8 @@ class Unverified:
         default_factory=lambda: defaultdict(set)
     )
     messages: list[tuple[list[tuple[object, ...]], Event]] = field(default_factory=list)
+    statuses: set[tuple[object, ...]] = field(default_factory=set)
+    """Of which frames the application was told how their device is."""
 
     def outcome(self, event: Event) -> None:
         """What became of a reception; what was dropped may yet come, marked or not."""
@@ -194,6 +196,7 @@ class Unverified:
         body = event["body"] if isinstance(event["body"], dict) else {}
         key = tuple(body.get(name) for name in ("lns", "station", "devEui", "fCnt"))
         marks = (False, True) if "battery" in body else (bool(body.get("dupMsg")),)
+        self.statuses |= {key} if "battery" in body else set()
         self.messages.append(([(*key, is_marked) for is_marked in marks], event))
 
     def wrong(self) -> Iterator[Found]:
@@ -383,8 +386,7 @@ class Accounts:
                 named = self._clocks.named.get(event["station"], frozenset())
                 self._late.outcome(event, named if self._alone else frozenset())
                 self._unverified.outcome(event)
-                if event.get("level2") != "NotOwner":
-                    self._requests.telling.pop(event.get("frame_id", ""), None)
+                self._requests.decided(event)
                 yield from self._claimed(event)
             case "upstream.published" | "upstream.status":
                 self._unverified.message(event)
@@ -463,6 +465,9 @@ class Accounts:
     def told(self, station: str, diid: int, told: Told) -> None:
         """A downlink that a station could read has passed its tap."""
         self._told[station, diid] = told
+        if told.opens_us is not None:
+            last_us = told.opens_us + RX2_AFTER_RX1_US * ("RX1DR" in told.fields) - _MARGIN_US
+            self._requests.busy_until_us[_dev_eui(told.fields) or ""] = last_us
 
     def reported(self, station: str, diid: int, report: Mapping[str, Any]) -> None:
         """A station says that a downlink is on the air: once, and for the device that it is for."""
@@ -515,6 +520,9 @@ class Accounts:
                 )  # fmt: skip
         yield from self._owners.end()
         yield from self._unverified.wrong()
+        is_sure = self._is_whole and self._owners.is_in_order and self._owners.is_hurried
+        for text in self._requests.status_unsaid(self._unverified.statuses) if is_sure else ():
+            yield Found(rule="account", text=text, t_us=0)
         if self._mistakes.due:
             text = f"mistakes of the program: expected {self._mistakes.due} more, observed none"
             yield Found(rule="account", text=text, t_us=self._end_us)

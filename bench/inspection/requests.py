@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from bench.capture.reading import Event
 from bench.inspection.known_device import KnownDevice, Wanted
@@ -40,6 +41,12 @@ class Requests:
     """Which devices have told theirs since an application wanted it."""
     telling: dict[str, str] = field(default_factory=dict)
     """The frames that tell one and are not decided yet, and whose they are."""
+    newest: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The highest counter that was accepted in each session."""
+    statuses_due: dict[tuple[object, ...], str] = field(default_factory=dict)
+    """The frames of which the application is to be told a status, with their names."""
+    busy_until_us: dict[str, int] = field(default_factory=dict)
+    """When the last window opens in which a device may hear what it was sent last."""
     unreadable: list[str] = field(default_factory=list)
     """What is wrong with each request that nobody can read, and no server has refused yet."""
     misread: int = 0
@@ -79,6 +86,10 @@ class Requests:
                 was_sent = any(_kind_of(one) == this for one in self.devices[dev_eui].handed)
                 reason = "NotProven" if was_sent else "TooLong"
                 yield from check.same("reason", reason, event.get("reason"))
+                early_us = self.busy_until_us.get(dev_eui, 0) - event["t_us"]
+                if reason == "NotProven" and early_us > 0:
+                    seen = f"{early_us // 1000} ms before that"
+                    yield check.wrong("time", "when the device may have heard it", seen)
         if event.get("wants") != "status" and dev_eui:
             due = len(self.waiting[event.get("lns", ""), dev_eui])
             yield from check.same("waiting", due, event.get("waiting"))
@@ -93,6 +104,27 @@ class Requests:
             untold = sum(event["t_us"] < until_us for event in asked)
             if untold:
                 yield f"requests for {dev_eui}: {untold} more than were queued or refused"
+
+    def decided(self, event: Event) -> None:
+        """What became of a reception: a new frame that tells a status goes up with it."""
+        frame_id = event.get("frame_id", "")
+        if event.get("level2") == "NotOwner":
+            return
+        tells = self.telling.pop(frame_id, None) is not None
+        if event.get("status") != "NonDuplicate" or "reason" in event or "f_cnt" not in event:
+            return
+        session = event["dev_eui"], event["dev_addr"]
+        before = self.newest.get(session, event["f_cnt"])
+        self.newest[session] = max(before, event["f_cnt"])
+        if tells and event["f_cnt"] > before:
+            names = ("lns", "station", "dev_eui", "f_cnt")
+            self.statuses_due[tuple(event[name] for name in names)] = frame_id
+
+    def status_unsaid(self, said: Collection[tuple[object, ...]]) -> Iterator[str]:
+        """Which statuses that devices told no application was told of."""
+        for key, frame_id in self.statuses_due.items():
+            if key not in said:
+                yield f"status in {frame_id}: expected told to the application, observed nothing"
 
     def prove(self, dev_eui: str, *, confirmed: bool) -> None:
         """A device has acknowledged what it was sent, or a station reports it on the air."""
@@ -189,8 +221,8 @@ _JUST_HEARD_US = 5_000_000
 _ELSEWHERE = "DuplicateAtOtherServer"
 _KNOWN_WITHIN_US = 500_000
 """By then a server has read what a station has told."""
-_UNHEARD = frozenset({"suppress"})
-"""What keeps a downlink off the air, and holds nothing else up."""
+_UNHEARD = frozenset({"suppress", "replay"})
+"""What keeps a downlink off the air, or is told anew, and holds nothing else up."""
 _LINE = re.compile(r"RX_C:UNICAST:(\d+:[0-9a-f]+)$")
 
 
@@ -324,20 +356,25 @@ class ClassC:
     def next_one(
         self, event: Event, device: KnownDevice, sent: Wanted | None, check: Scrutiny
     ) -> Iterator[Found]:
-        """Whether what waits comes as soon as the one before is over, and no later.
+        """Whether what is wanted comes as soon as its device can hear it, and no later.
 
         Only where nothing disturbs: what nobody has reported is waited for.
         """
-        if not self.is_quiet:
+        dev_eui, (before_us, before) = device.dev_eui, self.sent.get(device.dev_eui, (0, None))
+        is_open = (before is not None and before.confirmed) or dev_eui in self.unproven_us
+        is_open = is_open or (dev_eui, event["station"]) in self.answered_us
+        if not self.is_quiet or sent is None or sent == before or is_open:
             return
-        before_us, before = self.sent.get(device.dev_eui, (0, None))
-        if sent is None or before is None or before.confirmed or sent == before:
-            return
-        was_waiting = self.wanted_us[device.dev_eui][device.delivered] <= before_us
-        _, free_us = self.sends_us.get((event["station"], device.dev_eui), (0, -1))
-        if was_waiting and before_us <= free_us < event["t_us"] - _FREE_US:
-            late_ms = (event["t_us"] - free_us) // 1000
-            yield check.wrong("time", "when the one before is over", f"{late_ms} ms after that")
+        wanted_us = self.wanted_us[dev_eui][device.delivered]
+        _, free_us = self.sends_us.get((event["station"], dev_eui), (0, -1))
+        told_us = max((us for (of, _), us in self.told_by.items() if of == dev_eui), default=inf)
+        is_over = before is None or before_us <= free_us
+        is_next = before is not None and wanted_us <= before_us
+        is_alone = told_us < wanted_us - _JUST_HEARD_US
+        late_us = event["t_us"] - max(wanted_us, free_us)
+        if is_over and (is_next or is_alone) and late_us > _FREE_US:
+            due = "when the one before is over" if is_next else "when it was wanted"
+            yield check.wrong("time", due, f"{late_us // 1000} ms after that")
 
     def again(
         self, event: Event, device: KnownDevice, sent: Wanted | None, check: Scrutiny

@@ -85,8 +85,8 @@ _LAWS = (
              if(heard, ' has no outcome', ': an outcome without a reception'))""",
         f"""
 FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL
-|> LEFT JOIN (SELECT run, case, if(size(restarts) > 0, {_UNDER_WAY_US} + coalesce(upstream_late_us,
-     0), -1) AS within_us, kills, cut FROM cases) USING (run, case)
+|> LEFT JOIN (SELECT run, case, if(size(restarts) > 0, {_UNDER_WAY_US} + 2 * coalesce(
+     upstream_late_us, 0), -1) AS within_us, kills, cut FROM cases) USING (run, case)
 |> WHERE NOT (heard AND array_contains(cut, station)
      AND exists(kills, at_us -> at_us BETWEEN t_us AND t_us + within_us)) |> AS m
 |> LEFT ANTI JOIN station_link AS lost ON m.heard AND (m.run, m.case, m.station) =

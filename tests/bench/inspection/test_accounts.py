@@ -442,6 +442,53 @@ def test_why_a_request_is_given_up_follows_from_what_was_sent() -> None:
     assert said(books, asks(), tells("queued", waiting=1), given_up) == []
 
 
+@pytest.mark.parametrize(("window", "opens_us"), [("RX1", 310_000), ("RX2", 1_310_000)])
+def test_nothing_is_given_up_before_its_device_may_have_heard_it(
+    window: str, opens_us: int
+) -> None:
+    alpha = KnownDevice(ALPHA, bytes(16), [])
+    alpha.handed.append(Wanted(2, b"\0", confirmed=False))
+    books = Accounts({ALPHA: alpha}, "EU868", lambda eui: "west", alone=True)
+    books.told(WEST, 7, Told({"DevEui": ALPHA, f"{window}DR": 5}, frozenset(), opens_us))
+    given_up = tells("given_up", waiting=0, reason="NotProven")
+    assert said(books, asks(), tells("queued", waiting=1), given_up) == []
+    books.told(WEST, 8, Told({"DevEui": ALPHA, f"{window}DR": 5}, frozenset(), opens_us + 1_000))
+    [early] = said(books, asks(), tells("queued", waiting=1), given_up)
+    assert early.endswith(
+        "time: expected when the device may have heard it, observed 1 ms before that"
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "wrong"),
+    [
+        ({"f_cnt": 12}, True),
+        ({"f_cnt": 11}, False),
+        ({"f_cnt": 12, "reason": "StoreUnavailable"}, False),
+        ({"f_cnt": 12, "level2": "NotOwner"}, False),
+        ({"f_cnt": 12, "status": "SoftDuplicate"}, False),
+    ],
+)
+def test_the_application_is_told_the_status_in_a_new_frame(
+    outcome: dict[str, Any], *, wrong: bool
+) -> None:
+    names = {"status": "NonDuplicate", "dev_eui": ALPHA, "dev_addr": "26000001"}
+    begin = {"kind": "case.begin", "t_us": 0, "rig": "simulated"}
+    for is_told in (False, True):
+        books = accounts()
+        said(books, begin, event("lns.outcome", frame_id="before", answer="RX1", f_cnt=11, **names))
+        books.status_told(ALPHA, "tells")
+        body = {"lns": "lns-a", "station": WEST, "devEui": ALPHA, "fCnt": 12, "battery": 255}
+        if is_told:
+            said(books, event("upstream.status", body=body))
+        said(
+            books, event("lns.outcome", frame_id="tells", answer="NotAsked", **{**names, **outcome})
+        )
+        due = ["status in tells: expected told to the application, observed nothing"]
+        found = [one.text for one in books.end() if one.text.startswith("status in")]
+        assert found == (due if wrong and not is_told else [])
+
+
 def test_only_a_status_that_somebody_wants_is_told_of() -> None:
     books = accounts()
     wants = {"wants": "status", "f_port": None, "confirmed": None, "payload_bytes": None}

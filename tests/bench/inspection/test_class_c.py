@@ -56,6 +56,28 @@ def test_what_waits_for_something_else_may_come_later() -> None:
     assert next_one(3_000_000, is_quiet=False) == 0
 
 
+@pytest.mark.parametrize(
+    ("told_us", "at_us", "wrong"),
+    [
+        (0, 6_015_000, 0),
+        (0, 6_015_001, 1),
+        (1_000_000, 6_015_001, 0),  # it may have been told so lately that an answer is under way
+    ],
+)
+def test_what_is_wanted_comes_at_once_where_nothing_is_on_the_air(
+    told_us: int, at_us: int, wrong: int
+) -> None:
+    wanted = Wanted(8, b"one", confirmed=False)
+    device = KnownDevice(DEV_EUI, bytes(16), [], wanted=[wanted])
+    books = ClassC(lambda eui: eui, is_quiet=True)
+    books.wanted_us[DEV_EUI] = [6_000_000]
+    books.told_by[DEV_EUI, "west"] = told_us
+    event = {"station": "west", "t_us": at_us}
+    assert len(list(books.next_one(event, device, wanted, CHECK))) == wrong
+    books.unproven_us[DEV_EUI] = 0
+    assert list(books.next_one(event, device, wanted, CHECK)) == []
+
+
 @pytest.mark.parametrize(("is_quiet", "early_us"), [(True, 0), (False, 20_000)])
 def test_nobody_is_spoken_to_before_what_he_hears_is_over(is_quiet: bool, early_us: int) -> None:
     books = ClassC(lambda eui: eui, is_quiet=is_quiet)
@@ -79,6 +101,7 @@ def test_nobody_is_spoken_to_before_what_he_hears_is_over(is_quiet: bool, early_
         ({"kind": "case.lns", "event": "start"}, True),
         ({"kind": "case.lns", "event": "restart"}, False),
         ({"kind": "fault.begin", "fault": "delay"}, False),
+        ({"kind": "fault.begin", "fault": "replay"}, True),
         ({"kind": "case.begin", "rig": "emulated"}, False),
     ],
 )
