@@ -156,6 +156,10 @@ KEYS = [
     (EVERY_KEY, taken(region="AS923-1", stations="1 listed")),
     (f"{LNS}region = [\n\n\n", "lns.toml:5: not TOML: "),
     (f'{LNS}devices = "."', "lns.toml:3: lns.devices: there is no file "),
+    *(
+        (f'{LNS}devices = "{name}"', "lns.toml:3: lns.devices: the name of a file has no NUL in it")
+        for name in (r"\u0000", r"a\u0000", r"a\u0000b", r"\u0000b")
+    ),
     (
         f'{LNS}devices = "{LONG}"',
         f"lns.toml:3: lns.devices: {LONG} cannot be read: File name too long",

@@ -105,6 +105,12 @@ ID6 = ["::0", "::4", "::3:0", "::3:4", "0:2::", "1::", "1::4", "1:2::"]
 ID6 += ["0:2:0:4", "1:0:3:4", "a:bcd:10:f00", "ffff:fffe:1:ffff"]
 
 
+def way_of(router, short):
+    """All that a station is told at discovery."""
+    uri = f"ws://127.0.0.1:6090/router/{router}"
+    return {"router": short, "muxs": "muxs-::0", "uri": uri}
+
+
 async def test_discovery_names_the_way(rig):
     """Any spelling of an EUI is one; the answer repeats it, and its way is taken."""
     rig.open_door()
@@ -115,9 +121,7 @@ async def test_discovery_names_the_way(rig):
     for router in (station, station.lower(), dashed, int(station, 16)):
         asked = upgrade(ASKS) + frame(json.dumps({"router": router}))
         told = await rig.knock(asked, status=101, leaves=seconds(1))
-        answer = told.said
-        rig.expect_said("uri", f"ws://127.0.0.1:6090/router/{station}", answer.get("uri"))
-        rig.expect_said("error", None, answer.get("error"))
+        rig.expect_said("answer", way_of(station, "16:c001:f150:1"), told.said)
         rig.expect_said("proof", True, told.is_web_socket)
     for short in ID6:
         head, _, tail = short.partition("::")
@@ -126,8 +130,7 @@ async def test_discovery_names_the_way(rig):
         router = "".join(group.zfill(4) for group in groups).upper()
         asked = upgrade(ASKS) + frame(json.dumps({"router": int(router, 16)}))
         told = await rig.knock(asked, status=101, leaves=seconds(1))
-        rig.expect_said("router", short, told.said.get("router"))
-        rig.expect_said("uri", f"ws://127.0.0.1:6090/router/{router}", told.said.get("uri"))
+        rig.expect_said("answer", way_of(router, short), told.said)
 
 
 async def test_only_two_ways_are_there(rig):

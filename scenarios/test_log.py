@@ -203,6 +203,23 @@ async def test_a_station_that_is_late_now_and_then_is_named_once_a_minute(rig):
     rig.expect_logged(*here(rig), named % late[0].frame_id, named % late[2].frame_id)
 
 
+async def test_of_two_stations_that_are_late_by_turns_each_is_named_once_a_minute(rig):
+    """Whatever the other one is late with meanwhile."""
+    rig.only("west")
+    await served(rig)
+    named = []
+    for number, station in enumerate((rig.west, rig.east, rig.west, rig.east)):
+        rig.only(station.name)
+        station.delay_uplinks(seconds(3), receptions=1)
+        late = await rig.alpha.send(confirmed=True)
+        rig.expect(late, LATE, late=station.name)
+        uplink = await rig.alpha.send(confirmed=True)
+        rig.expect(uplink, FIRST, first=station.name)
+        said = f"WARNING {station.eui}: TooLate ({late.frame_id}): the frame was told too late"
+        named += [said] * (number < 2)
+    rig.expect_logged(*here(rig), *named)
+
+
 @pytest.mark.parametrize(("after", "times"), [(59_900, 1), (60_100, 2)])
 async def test_a_minute_after_a_station_was_named_it_is_named_again(rig, after, times):
     """And not before."""
@@ -519,3 +536,13 @@ async def test_a_file_has_no_name_that_a_terminal_obeys(rig):
     name = "a\x1b[2J\u202eb.toml"
     await rig.check_configuration(lns_toml, IN_ORDER, {name: "device = []\n"}, modes={name: 0o604})
     rig.expect_logged(*here(rig), "WARNING the devices file a\\x1b[2J\\u202eb.toml can be read by")
+
+
+async def test_a_topic_is_repeated_as_a_line_of_text(rig):
+    """Whoever asks may call a device what he wants; nobody is served by that."""
+    rig.only("west")
+    await served(rig)
+    name, why = "\u202e\x1b\n\xe4" + "x" * 300, "the topic does not name a DevEUI"
+    await rig.post_request(rig.alpha, b"{}", why, on=name)
+    said = f"lorawan/lns-a/????{'x' * 300}/down"[:200]
+    rig.expect_logged(*here(rig), f"WARNING {said}: {why}\n")

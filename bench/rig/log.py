@@ -23,7 +23,7 @@ from lns.clock import now_us, utc_of_this_host
 from lns.complaints import SafeFormatter, place_of
 from lns.lorawan.__main__ import main as read_frame
 
-_LOG = logging.getLogger("lns")
+_LOG, _SOCKETS = logging.getLogger("lns"), logging.getLogger("websockets")
 _OF_DOORS = re.compile(r"[A-Z]+ \S+: (CUPS: )?(refused: |connected from|disconnected \()")
 _OF_CUPS = re.compile(r"INFO (?:[0-9A-F]{16}: )?CUPS: (.*)")
 LINES_MAX = 60
@@ -47,7 +47,7 @@ class Said:
     wrong_out: str
     logged: Sequence[str]
     began: datetime
-    level: str
+    levels: str
 
     def wrong(self, due: str, check: Scrutiny, folder: Path) -> Iterator[Found]:
         """What is not as it has to be: `due` has a line for each mistake, or what is right.
@@ -57,7 +57,7 @@ class Said:
         is_mistake = _MISTAKE.match(due) is not None
         mistakes = [line for line in self.wrong_out.splitlines() if not _LOGGED.match(line)]
         logged = [found for found in map(_LOGGED.match, self.wrong_out.splitlines()) if found]
-        yield from check.same("level of the log", "INFO", self.level)
+        yield from check.same("levels of the log, and of its sockets", "INFO CRITICAL", self.levels)
         yield from check.same("lines that are logged", [*self.logged], [one[2] for one in logged])
         yield from check.same("status", 4 if is_mistake else 0, self.status)
         lines, besides = mistakes, self.out.splitlines()
@@ -102,10 +102,10 @@ def run_program(
     except Exception as error:  # nothing that somebody writes may end so
         status = place_of(error)
     finally:
-        logs_from = logging.getLevelName(root.level)
+        levels = " ".join(logging.getLevelName(one.level) for one in (root, _SOCKETS))
         root.handlers[:] = handlers
         root.setLevel(level)
-    return Said(status, out.getvalue(), wrong.getvalue(), logged, began, logs_from)
+    return Said(status, out.getvalue(), wrong.getvalue(), logged, began, levels)
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from bench.verdict.owner import ScenarioMistake
 from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
-from lns.lorawan.identifiers import eui
+from lns.lorawan.identifiers import Eui, eui
 
 MID_LIFE_F_CNT = 10
 FIRST_GROUP = 0xF150
@@ -266,7 +266,7 @@ class Rig(Expectations):
             body["confirmed"] = True
         facts = {"wants": "downlink", "f_port": port, "payload": payload.hex()}
         text = json.dumps(body).ljust(octets)
-        await self._ask(device, text.encode(), {**facts, "confirmed": confirmed})
+        await self._ask(device.dev_eui, text.encode(), {**facts, "confirmed": confirmed})
 
     async def queue_status(self, device: RigDevice, *, is_spread: bool = False) -> None:
         """Let the application want to know the status of a device; the server asks it then.
@@ -274,25 +274,28 @@ class Rig(Expectations):
         `is_spread`: as a JSON text of several lines.
         """
         text = json.dumps({"devStatus": True}, indent=4 if is_spread else None)
-        await self._ask(device, text.encode(), {"wants": "status"})
+        await self._ask(device.dev_eui, text.encode(), {"wants": "status"})
 
-    async def post_request(self, device: RigDevice, body: bytes, why: str = "") -> None:
+    async def post_request(
+        self, device: RigDevice, body: bytes, why: str = "", *, on: str = ""
+    ) -> None:
         """Let an application ask for something for a device that no server can read.
 
-        `why`: what a server says of it, where that is known to the letter.
+        `why`: what a server says of it, where that is known to the letter. `on` the topic of one
+        that is called so, which is no DevEUI.
         """
         if not isinstance(body, bytes):
             raise ScenarioMistake(f"an application asks in bytes: b{body!r}")
         facts: dict[str, object] = {"wants": "unreadable", "why": why}
-        await self._ask(device, body, facts, is_readable=False)
+        await self._ask(Eui(on) if on else device.dev_eui, body, facts, is_readable=False)
 
     async def _ask(
-        self, device: RigDevice, body: bytes, facts: dict[str, object], *, is_readable: bool = True
+        self, dev_eui: Eui, body: bytes, facts: dict[str, object], *, is_readable: bool = True
     ) -> None:
         await self.start()
-        self.setup.record("application", REQUEST, {"dev_eui": device.dev_eui, **facts})
+        self.setup.record("application", REQUEST, {"dev_eui": dev_eui, **facts})
         server = self.setup.servers[LNS]
-        await server.ask(device.dev_eui, body, waits_until_queued=is_readable)
+        await server.ask(dev_eui, body, waits_until_queued=is_readable)
 
     # --- time -----------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from shutil import rmtree
 from sqlite3 import Connection, connect
 
 from paho.mqtt import client as paho
@@ -19,11 +18,15 @@ from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.in_memory.promises import broken_turns, ill_refused
 from bench.rig.in_memory.written_files import (
     age,
+    all_of,
+    facts_of,
+    how_many_wait,
     is_held,
     listed,
     new_folder,
     parts,
     refused,
+    remove,
     seize,
     spare,
 )
@@ -44,8 +47,7 @@ _NAMED = "messageId", "removeDuplicatesKey", "partitionKey", "sequenceNumber"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _USER, _PASSWORD = "network server", "a:b/c%41"
 _URL = "mqtt://network%20server:a%3Ab%2Fc%2541@broker"
-_KEEP_ALIVE_S, _PACKET_BYTES_MAX = 30, 65_536
-_WAIT_US, _WAIT_MAX_US = 500_000, 30_000_000
+_KEEP_ALIVE_S, _PACKET_BYTES_MAX, _WAIT_US, _WAIT_MAX_US = 30, 65_536, 500_000, 30_000_000
 _SENT_WITHIN_US, _DRAIN_US = 100_000, 1_000_000
 _WAITS_MIN = 3  # by chance they are hardly alike
 _TELL_US, _DECIDED_US, _PUT_ASIDE_US = 10_000_000, 9_000_000, 2_100_000
@@ -186,7 +188,7 @@ class DiskOutbox:
         await self._look_at_parts()
         self._look_at_chance()
         self.broker.go()
-        rmtree(self._folder)
+        self._wrong(*(text for text in remove(self._folder) if self._full is None))
 
     def look_at_loop(self, room: str = "lns.delivery") -> None:
         """Whoever has ended, server or consumer, is called no more, whatever comes."""
@@ -241,8 +243,8 @@ class DiskOutbox:
             self._wrong(f"put aside: expected nothing when all is released, observed {left}")
         if (seen, again) != (due, (0, *due[1:])):
             self._wrong(
-                f"released, waiting, put aside: expected {_all(due)}, observed {_all(seen)},"
-                f" and once more {_all(again)}"
+                f"released, waiting, put aside: expected {all_of(due)}, observed {all_of(seen)},"
+                f" and once more {all_of(again)}"
             )
         self._look_at_state()
 
@@ -290,7 +292,7 @@ class DiskOutbox:
     async def _run(
         self, upstream: MqttUpstream, begun: "asyncio.Future[None]", ended: "asyncio.Future[None]"
     ) -> None:
-        with alive(self.lns):
+        with alive(self.lns), how_many_wait(self.broker.path, self._look_at_count):
             try:
                 async with upstream:
                     self._upstream = upstream
@@ -378,8 +380,8 @@ class DiskOutbox:
         due = {name: str(body.get(name)) for name in _NAMED}
         if message.properties != tuple(due.items()):
             self._wrong(
-                f"user properties: expected {_told(due)},"
-                f" observed {_told(dict(message.properties))}"
+                f"user properties: expected {facts_of(due)},"
+                f" observed {facts_of(dict(message.properties))}"
             )
         self._look_at_order(message.topic, body.get("sequenceNumber"))
         self._look_at_wait(message.topic)
@@ -550,7 +552,7 @@ class DiskOutbox:
         due = self._own_topic, self.lns, self.upstream.get("retry_max_s", RETRY_S)
         said = topic, body.get("lns"), body.get("retryMaxS")
         if said != due:
-            self._wrong(f"statement: expected {_all(due)}, observed {_all(said)}")
+            self._wrong(f"statement: expected {all_of(due)}, observed {all_of(said)}")
         at = datetime.fromisoformat(str(body.get("minMsgTime")))
         now = _EPOCH + timedelta(microseconds=self._utc_us())
         if at > now or (self._oldest is not None and at < self._oldest):
@@ -581,6 +583,12 @@ class DiskOutbox:
             if self._waiting:
                 self._wrong(f"in the end: expected 0, observed {self._waiting} messages wait")
 
+    def _look_at_count(self, line: str, seen: int) -> None:
+        """A person is told how many wait; of those that may go out again nobody knows yet."""
+        again = sum(us > self.broker.lost_us - self._keep_us for us in self._gone_us.values())
+        if not 0 <= seen - self._waiting <= (again if self._keep_us else 0):
+            self._wrong(f"{line}: expected {self._waiting}, observed {seen}")
+
     def _look_at_connections(self) -> None:
         """A server that runs stays with a broker that serves it; this one is about to end."""
         deserted = self.broker.let_go()
@@ -590,11 +598,3 @@ class DiskOutbox:
     def _wrong(self, *texts: str) -> None:
         for text in texts:
             self._setup.case.find(Found(rule="outbox", text=f"{self.lns}: {text}", t_us=now_us()))
-
-
-def _told(facts: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in facts.items())
-
-
-def _all(facts: tuple[object, ...]) -> str:
-    return ", ".join(map(str, facts))

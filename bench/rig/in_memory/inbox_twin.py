@@ -4,17 +4,21 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import cache
+from itertools import product
 from pathlib import Path
 from random import Random
 from sqlite3 import Connection, connect
 from typing import TypeVar
 
+from bench.chance import stream
 from bench.clock import pause
 from bench.inspection.store import LEASE_MS, Words
 from bench.rig.in_memory.written_files import ill_kept
 from lns.clock import StoreUnavailable, now_us
-from lns.delivery.detectors import PERFORMS
+from lns.delivery.detectors import PERFORMS, ConfigurationError, Detectors, MessageIdWindow
 from lns.delivery.inbox import figures, figures_in
+from lns.delivery.incoming import InboxFull, Incoming, Offered, WaitingMessages
 from lns.store.inbox_store import (
     EVICTED,
     OVERRUNS,
@@ -410,3 +414,128 @@ def _work(
         return len(batch)
 
     return work
+
+
+_WAITING_MAX, _LATER_US = 6, (0, 0, 3, 9)
+
+
+@cache
+def broken_waiting() -> tuple[str, ...]:
+    """What waits for a decision, and is not so taken; whatever is drawn to be done."""
+    dice, waiting = stream(7, "waiting"), WaitingMessages(_WAITING_MAX)
+    waits, taken = list[Offered](), list[Offered]()
+    for at_us in range(600):
+        due: object = None
+        seen: object = None
+        match dice.randrange(4):
+            case 0 | 1:
+                name = str(at_us)
+                one = Offered(at_us, Incoming(channel=dice.choice("abc"), message_id=name), _done)
+                due, seen = len(waits) + len(taken) < _WAITING_MAX, True
+                try:
+                    waiting.add(one.message, _done)
+                except InboxFull:
+                    seen = False
+                waits += [one] * bool(seen)
+            case 2 if not taken:
+                at_most, held = dice.randrange(1, 4), set[object]()
+                for one in waits:
+                    if one.due_us > at_us or one.stream in held:
+                        held.add(one.stream)
+                    elif len(taken) < at_most:
+                        taken.append(one)
+                due = [one.message for one in taken]
+                waits = [one for one in waits if one not in taken]
+                taken = waiting.take(at_most, at_us)
+                seen = [one.message for one in taken]
+            case _:
+                back = [one for one in taken if dice.randrange(2)]
+                for one in back:
+                    one.due_us = at_us + dice.choice(_LATER_US)
+                waiting.give_back(back)
+                waits, taken = sorted([*back, *waits], key=_age), []
+        heads = {one.stream: one.due_us for one in reversed(waits)}
+        told = len(waiting), waiting.next_due_us()
+        if (seen, *told) != (due, len(waits) + len(taken), min(heads.values(), default=None)):
+            return ("what waits: expected in its order, in its time and counted, observed not so",)
+    return ()
+
+
+def _age(one: Offered) -> int:
+    assert isinstance(one.message, Incoming)
+    return int(one.message.message_id)
+
+
+def _done() -> None:
+    """Nobody is to be told."""
+
+
+_WINDOWS = {
+    "": None,
+    "a window of 10 min": MessageIdWindow(),
+    "a window of 20000001 us": MessageIdWindow(20_000_001),
+    "a window of 7 d, partitioned": MessageIdWindow(604_800_000_000, partitioned=True),
+    "a window of 20 s, sessions": MessageIdWindow(20_000_000, sessions=True),
+    "a window of 1 h, partitioned, sessions": MessageIdWindow(
+        3_600_000_000, partitioned=True, sessions=True
+    ),
+}
+
+
+def settled(windows: tuple[str, str]) -> object:
+    """The window of a store that one consumer has made, and another opens: or why it cannot."""
+    entries = MemoryEntries()
+    try:
+        for name in windows:
+            Detectors(_WINDOWS[name]).settle(entries, "it", 0)
+    except ConfigurationError as refusal:
+        return str(refusal)
+    asked = _WINDOWS[windows[1]]
+    own = asked and _of_length(asked, window_us=600_000_001)
+    window = Detectors(own).with_window_of(entries.numbers).window
+    return window and window.settings
+
+
+def _of_length(window: MessageIdWindow, window_us: int) -> MessageIdWindow:
+    """The same with another length."""
+    flags = {name: bool(window.settings[name]) for name in ("partitioned", "sessions")}
+    return MessageIdWindow(window_us, **flags)
+
+
+def may_become() -> dict[tuple[str, str], object]:
+    """Only its length may be another one later."""
+    dues: dict[tuple[str, str], object] = {}
+    for was, wanted in product(_WINDOWS, repeat=2):
+        asked = _WINDOWS[wanted]
+        due: object = asked and asked.settings
+        if bool(was) is not bool(wanted):
+            due = (
+                f"it was created {'with' if was else 'without'} duplicate detection by message id,"
+                f" and is to be used {'with' if wanted else 'without'} it; that is chosen at"
+                " creation: name another store, or remove this one"
+            )
+        elif was.partition(",")[2] != wanted.partition(",")[2]:
+            due = (
+                f"it was created with {was}, which cannot become {wanted}; name another store, or"
+                " remove this one"
+            )
+        dues[was, wanted] = due
+    return dues
+
+
+async def loses(store: InboxStore, error: Exception | None, found: Callable[[str], None]) -> None:
+    """An effect that ends the transaction is told of, with what it has raised itself."""
+
+    async def work(batch: Batch) -> None:
+        with batch.attempt():
+            batch.execute("COMMIT")
+            if error is not None:
+                raise error
+
+    due, seen = f"the transaction of an effect has ended: {error}", "kept"
+    try:
+        await store.transact([], work)
+    except Exception as refusal:
+        seen = str(refusal)
+    if seen != due:
+        found(f"an inbox: expected {due}, observed {seen}")

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, closing, suppress
 from fcntl import LOCK_SH, flock
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import msgspec
@@ -25,7 +24,7 @@ from bench.rig.in_memory.consumer_wire import ConsumerWire, InboxWire
 from bench.rig.in_memory.inbox_twin import TwinInbox, make_older
 from bench.rig.in_memory.mistakes import far_from_utc, without_zone
 from bench.rig.in_memory.shared_store import SharedStore
-from bench.rig.in_memory.written_files import new_folder
+from bench.rig.in_memory.written_files import new_folder, remove
 from bench.rig.interfaces import Application, Consumer
 from bench.verdict.wire import json_of
 from lns.clock import StoreUnavailable, now_us
@@ -208,8 +207,7 @@ class MemoryConsumer(Consumer):
             await self.relay.end()
         if self._lines is not None:
             self._lines.look_at_the_end()
-        if self._folder is not None:
-            rmtree(self._folder)
+        self._find([] if self._folder is None else remove(self._folder))
 
     async def look_at_figures(self) -> None:
         """What it tells of itself is what is in its store, and what waits for a decision."""
@@ -562,8 +560,8 @@ class MemoryApplication(Application):
             await one.end()
         for store in self._inboxes.values():
             await store.close()
-        if self._folder is not None:
-            rmtree(self._folder)
+        for text in [] if self._folder is None else remove(self._folder):
+            self._setup.case.find(consumer.found(text, now_us()))
         await self._outboxes.end()
         for name in [] if self._outboxes.are_on_disk else awaited_in("lns.delivery"):
             self._setup.case.find(consumer.found(f"{name} is called in the end", now_us()))

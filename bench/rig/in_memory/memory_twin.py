@@ -24,7 +24,7 @@ from lns.lorawan.crypto import SessionKeys
 from lns.lorawan.identifiers import DevAddr, Eui, Mic
 from lns.store.inbox_store import POSITION, at_once
 from lns.store.memory import MemoryClaims, MemoryStore
-from lns.store.redis import RedisStore, devices_with, keys_of, sessions_of
+from lns.store.redis import RedisStore, devices_with, join_nonce_of, keys_of, sessions_of
 from lns.store.redis_claims import RedisClaims, asked_by
 from lns.store.sqlite import SqliteStore
 
@@ -584,3 +584,7 @@ async def meet_strangers(
             same(found, f"{key} is {text[:9]!r}", due, said)
         ask("DEL", key)
     await store.refresh(stranger)
+    for _ in range(3):  # a Redis that has taken the place of another one knows of the first alone
+        await store.next_join_nonce(stranger, 1)
+        ask("SET", join_nonce_of(stranger), "1")
+        await store.refresh(stranger)

@@ -7,6 +7,7 @@ unreadable; and it keeps what it takes, all that was written together or none of
 
 import asyncio
 import io
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cache, partial
@@ -19,7 +20,7 @@ from ssl import CERT_REQUIRED
 from typing import NoReturn, TypeVar
 
 from bench.chance import stream
-from bench.rig.in_memory.inbox_twin import Deciding
+from bench.rig.in_memory.inbox_twin import Deciding, broken_waiting, loses, may_become, settled
 from bench.rig.in_memory.memory_twin import Keeping, TwinFile
 from bench.rig.in_memory.written_files import new_folder, seize
 from lns.clock import StoreUnavailable
@@ -96,6 +97,7 @@ _BROKERS = {
 }  # fmt: skip
 _OLDEST = {None: (None, 9_000_000), 7: (7, 7), 10_000_000: (10_000_000, 9_000_000)}
 _WINDOW_US = 600_000_000
+_PIPE = "a pipe that has a name"
 _TOPICS = "a", "b", "c"
 _ACTS = "come", "come", "take", "take", "end", "end", "lose", "leave out"
 _UNREAD = "Unread"
@@ -144,9 +146,11 @@ def _broken() -> Iterator[str]:
     yield from _other_than(_trusts, {"mqtts://a": (True, CERT_REQUIRED), "mqtt://a": None}, ())
     yield from _other_than(_accepted, _ACCEPTED, ())
     yield from _other_than(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
+    yield from _other_than(settled, may_become(), ())
     yield from _other_than(_oldest_us, _OLDEST, ())
     yield from _other_than(_done, {how: due for how, (_, due) in _EFFECTS.items()}, ())
-    yield from _other_than(_is_stream, {"-": True, "/dev/null": True, "/": False}, ())
+    yield from _other_than(_is_stream, {"-": True, "/dev/null": True, _PIPE: True, "/": False}, ())
+    yield from broken_waiting()
 
 
 def _trusts(url: str) -> object:
@@ -193,10 +197,14 @@ def _stated_us(payload: str) -> int | None:
 def _is_stream(where: str) -> bool:
     """Whether effects go into a stream; standard output is somebody else's, and stays open."""
     standard_output = io.BytesIO()
+    ends = os.pipe()
     try:
-        lines = json_lines(where, standard_output)
+        lines = json_lines(where.replace(_PIPE, f"/proc/self/fd/{ends[1]}"), standard_output)
     except EffectUnavailable:
         return False
+    finally:
+        for end in ends:
+            os.close(end)
     lines.close()
     return isinstance(lines, JsonLinesStream) and not standard_output.closed
 
@@ -287,7 +295,7 @@ def _other_than(
 
 
 def _name(one: object) -> str:
-    return f"{one!s:.50}" if isinstance(one, str | int) else type(one).__name__
+    return f"{one!s:.50}" if isinstance(one, str | int | tuple) else type(one).__name__
 
 
 Opened = Callable[[Path], object]
@@ -462,6 +470,8 @@ async def _inbox_at_random(
                 with closing(seize(file)):
                     await deciding.is_refused()
     await deciding.put_many_aside()
+    for error in (None, KeyError("no key")):
+        await loses(deciding.store, error, found)
     await deciding.store.close()
 
 

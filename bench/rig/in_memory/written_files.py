@@ -6,12 +6,14 @@ Each line is read again in the end.
 """
 
 import json
+import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import product, zip_longest
 from pathlib import Path
+from shutil import rmtree
 from sqlite3 import Connection, OperationalError, connect
 from tempfile import mkdtemp
 from typing import Any
@@ -43,6 +45,24 @@ def new_folder(what: str) -> Path:
     """A folder for files of a case, in the memory of this host where it has some to write to."""
     memory = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
     return Path(mkdtemp(prefix=f"lorabench-{what}-", dir=memory))
+
+
+def remove(folder: Path) -> list[str]:
+    """Remove a folder whose owners have ended; what somebody has open in it all the same."""
+    still = left_open(folder)
+    rmtree(folder)
+    return still
+
+
+def left_open(path: Path) -> list[str]:
+    """Which files this process has open that are in a folder, or are called so."""
+    found = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):  # that of the list itself
+            name = os.readlink(f"/proc/self/fd/{descriptor}")
+            if name.startswith(str(path)):
+                found.append(f"in the end: expected closed, observed {Path(name).name} open")
+    return sorted(found)
 
 
 def seize(file: Path) -> Connection:
@@ -105,6 +125,37 @@ def refused(
         due = settings.get("messages_max"), len(state_of(file).parked)
         if (seen := (int(full[1]), int(full[2] or 0))) != due:
             yield f"refused: expected {due} that wait and are put aside, observed {seen}"
+
+
+_WAIT = re.compile(r"mqtt\+unix://(/\S+) (.+); (\d+) messages wait")
+
+
+@contextmanager
+def how_many_wait(broker: Path | None, look: Callable[[str, int], None]) -> Iterator[None]:
+    """`look` at what is logged of a broker meanwhile: the line, and how many it says wait."""
+
+    def read(record: logging.LogRecord) -> bool:
+        found = _WAIT.fullmatch(record.getMessage())
+        if found and found[1] == str(broker):
+            look(found[2], int(found[3]))
+        return True
+
+    log = logging.getLogger("lns.delivery.mqtt_sender")
+    log.addFilter(read)
+    try:
+        yield
+    finally:
+        log.removeFilter(read)
+
+
+def facts_of(facts: Mapping[str, str]) -> str:
+    """Names and values, for a sentence."""
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def all_of(facts: tuple[object, ...]) -> str:
+    """Values, for a sentence."""
+    return ", ".join(map(str, facts))
 
 
 def spare(file: Path) -> Iterator[str]:
@@ -231,6 +282,7 @@ class CaptureFile:
         self._room: int | None = None
         self._missing = 0
         self._due: list[Line | None] = []
+        self._left_open: list[str] = []
 
     def open(self, config: Config) -> None:
         """Go on where the run before has ended."""
@@ -268,6 +320,7 @@ class CaptureFile:
         """The server has ended."""
         if self._recorder is not None:
             self._recorder.close()
+            self._left_open += left_open(self._path)
         self._recorder = None
 
     def tear(self) -> None:
@@ -292,6 +345,7 @@ class CaptureFile:
             size = older.stat().st_size
             if not self._half_bytes <= size < self._half_bytes + _LINE_BYTES_MAX:
                 yield self._check.wrong("size of the older one", self._half_bytes, size)
+        yield from self._check.same("open when it has ended", [], self._left_open)
         lines_seen = _flushed(self._path.parent)
         yield from self._check.same("lines before and after a flush", [0, 2], lines_seen)
         files = [file for file in (older, self._path) if file.exists()]
