@@ -15,7 +15,6 @@ from lns.dedup.claim import Bid, OnOutage
 
 _DEAD_LNS = "lns-x"
 _WRITTEN_WITHIN_US = 600_000_000
-_SLOWEST_DISK_US = 9_000_000
 
 
 class Outages:
@@ -289,12 +288,7 @@ class Outages:
 
     @needs(Item.VIRTUAL_TIME)
     async def slow_disk(self, us: int) -> None:
-        """Let whatever goes to a disk be there so much later, 9 s at most; 0: at once again.
-
-        RuntimeError for more: a server promises nothing by then, and may have kept it after all.
-        """
-        if us > _SLOWEST_DISK_US:
-            raise RuntimeError(f"slow_disk({us}): {_SLOWEST_DISK_US} at most; or rig.fill_disk()")
+        """Let whatever goes to a disk be there so much later; 0: at once again."""
         await self.setup.begin()
         loop = asyncio.get_running_loop()
         assert isinstance(loop, VirtualTimeLoop)

@@ -176,7 +176,7 @@ FROM outcomes |> WHERE upstream != 'dropped' AND case IS NOT NULL
      WHERE direction = 'up' AND genuine) USING (run, case, frame_id)""",
         frame_id="frame_id", station="station",
     ),
-    # FCntDown of a session only grows, and none is of two servers.
+    # FCntDown of a session only grows, and none is of two servers; an emptied store knows of none.
     _law("no downlink counter twice",
         "format_string('%s: FCntDown %s after %s', dev_eui, f_cnt_down, greatest)",
         f"""
@@ -184,8 +184,8 @@ FROM scheduled |> WHERE f_cnt_down IS NOT NULL AND case IS NOT NULL
 |> EXTEND max(f_cnt_down) OVER (PARTITION BY lns, dev_addr, dev_eui, run, case
      ORDER BY {ARRIVAL} {BEFORE}) AS own, count(*) OVER (PARTITION BY f_cnt_down, dev_addr,
      dev_eui, run, case ORDER BY {ARRIVAL} {BEFORE}) AS before
-|> WHERE f_cnt_down <= own OR before > 0
-|> EXTEND greatest(f_cnt_down, own) AS greatest""",
+|> WHERE f_cnt_down <= own OR before > 0 |> EXTEND greatest(f_cnt_down, own) AS greatest
+|> LEFT ANTI JOIN (FROM cases |> WHERE exists(faults, one -> one.emptied)) USING (run, case)""",
         frame_id="frame_id", station="station", expected="greatest + 1", observed="f_cnt_down",
     ),
     # A frame has one owner, however many servers hear it and however often.

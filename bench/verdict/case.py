@@ -560,7 +560,12 @@ def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Iterator[str]:
 
 
 def _no_downlink_counter_twice(evidence: Evidence) -> Iterator[str]:
-    """A server that waits may answer after another one: of several each keeps its own order."""
+    """A server that waits may answer after another one: of several each keeps its own order.
+
+    Nobody knows the counters that an emptied store has forgotten.
+    """
+    if evidence.is_forgotten:
+        return
     used: defaultdict[tuple[str, str | None], dict[str, list[int]]] = defaultdict(dict)
     for event in evidence.downlinks:
         if "f_cnt_down" not in event:
