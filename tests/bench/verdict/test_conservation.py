@@ -162,6 +162,13 @@ def test_a_downlink_counter_may_not_go_back() -> None:
     assert violation == "no downlink counter twice: 70B3D57ED0000001: FCntDown 0 after 7"
 
 
+@pytest.mark.parametrize(("empty", "broken"), [(True, set()), (False, {COUNTER})])
+def test_of_counters_that_a_store_forgot_nobody_knows(empty: bool, broken: set[str]) -> None:
+    lost = {"seam": "store", "fault": "restart", "detail": {"empty": empty}, "case": "c"}
+    begun = {"source": "bench", "kind": "fault.begin", "t_us": 0, **lost}
+    assert set(rules([begun, *good(*second_frame(0))])) == broken
+
+
 @pytest.mark.parametrize(("f_cnt_down", "lns", "balances"), [
     (0, "lns-b", True), (7, "lns-b", False), (0, "lns-a", False), (8, "lns-a", True),
 ])  # fmt: skip
