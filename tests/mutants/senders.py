@@ -1,5 +1,7 @@
 """Would a network server be blamed for a device or a station that does not say what it should?
 
+Or for a store that does not do what it is asked?
+
 Each mutant has a fault of its own, and must be named, it and nobody else.
 """
 
@@ -20,9 +22,12 @@ JOINS = "scenarios/test_joins.py"
 STATION = "bench/virtual/virtual_station.py"
 CLOCK = "bench/virtual/transmitter.py"
 GPS = "scenarios/test_catalogue_protocol.py"
+STORE = "bench/rig/in_memory/shared_store.py"
+OWNERSHIP = "scenarios/test_ownership.py"
 
 device_fault = partial(Mutant, owner="device")
 station_fault = partial(Mutant, owner="gateway")
+store_fault = partial(Mutant, owner="store")
 
 MUTANTS = (
     station_fault(
@@ -856,5 +861,46 @@ MUTANTS = (
         "scenarios/test_counter_limits.py",
         says="answer of the application: expected taken, observed refused",
         owner="application",
+    ),
+    store_fault(
+        "a store keeps nothing",
+        STORE,
+        "        await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))",
+        "        return",
+        ANSWERS,
+        says="keep_sessions of lns-a: expected that done, once and as asked, observed nothing",
+    ),
+    store_fault(
+        "a store claims twice what it is asked for once",
+        STORE,
+        "        return await self._wire.claimed(lambda: self._claims().claim(bid))",
+        "        await self._wire.claimed(lambda: self._claims().claim(bid))\n"
+        "        return await self._wire.claimed(lambda: self._claims().claim(bid))",
+        OWNERSHIP,
+        says="claim of lns-.: expected that done, once and as asked, observed claim, claim",
+    ),
+    store_fault(
+        "a store answers late though nobody has slowed it down",
+        STORE,
+        "        delay_us = self.delay_us\n        waits_s",
+        "        delay_us = self.delay_us or 100_000\n        waits_s",
+        JOINS,
+        says="expected an answer after 0 us, observed 100000 us",
+    ),
+    store_fault(
+        "each server has a store of its own",
+        STORE,
+        "store = NotingStore(first, self.watched) if",
+        "store = NotingStore(None, self.watched) if",
+        OWNERSHIP,
+        says="expected what is kept, observed other sessions",
+    ),
+    store_fault(
+        "a store refuses all joins",
+        STORE,
+        "        kept = await self._wire.carry(lambda: self._store().keep_join(",
+        "        kept = False and await self._wire.carry(lambda: self._store().keep_join(",
+        JOINS,
+        says="keep_join of lns-a: expected that done, once and as asked, observed nothing",
     ),
 )
