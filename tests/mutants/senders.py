@@ -1,6 +1,6 @@
 """Would a network server be blamed for a device or a station that does not say what it should?
 
-Or for a store that does not do what it is asked?
+Or for a store that does not do what it is asked, or an air that is not what air is?
 
 Each mutant has a fault of its own, and must be named, it and nobody else.
 """
@@ -23,10 +23,13 @@ STATION = "bench/virtual/virtual_station.py"
 CLOCK = "bench/virtual/transmitter.py"
 GPS = "scenarios/test_catalogue_protocol.py"
 STORE = "bench/rig/in_memory/shared_store.py"
+AIR = "bench/virtual/air.py"
+WIRE = "bench/verdict/wire.py"
 OWNERSHIP = "scenarios/test_ownership.py"
 
 device_fault = partial(Mutant, owner="device")
 station_fault = partial(Mutant, owner="gateway")
+air_fault = partial(Mutant, owner="air")
 store_fault = partial(Mutant, owner="store")
 
 MUTANTS = (
@@ -902,5 +905,61 @@ MUTANTS = (
         "        kept = False and await self._wire.carry(lambda: self._store().keep_join(",
         JOINS,
         says="keep_join of lns-a: expected that done, once and as asked, observed nothing",
+    ),
+    air_fault(
+        "nobody is cut off",
+        AIR,
+        "        self._cuts[_pair(a, b)] = None",
+        "        return",
+        ANSWERS,
+        says="a link that is cut, and is restored: expected True, False, observed False, False",
+    ),
+    air_fault(
+        "whoever was cut off stays so",
+        AIR,
+        "        self._cuts.pop(_pair(a, b), None)",
+        "        return",
+        ANSWERS,
+        says="a link that is cut, and is restored: expected True, False, observed True, True",
+    ),
+    air_fault(
+        "whatever is heard is 10 dB louder",
+        AIR,
+        "float(power_dbm - self",
+        "float(power_dbm + 10 - self",
+        ANSWERS,
+        says="RSSI and SNR: expected -86.0 12.0, -135.0 -18.0, observed -76.0",
+    ),
+    air_fault(
+        "the air loses every seventh frame",
+        AIR,
+        "cause = self._loss(frame, listener.eui, rssi_dbm)",
+        'cause = "faded" if number % 7 == 6 else self._loss(frame, listener.eui, rssi_dbm)',
+        "scenarios/test_counters.py",
+        says="transmission .* expected another end than faded",
+    ),
+    air_fault(
+        "frames are on the air for half as long",
+        AIR,
+        "end_us=start_us + airtime_us,",
+        "end_us=start_us + airtime_us // 2,",
+        ANSWERS,
+        says="expected on the air until its end",
+    ),
+    station_fault(
+        "a station leaves the ADR bit out, and so does whoever speaks for it",
+        WIRE,
+        '"FCtrl": phy[5],',
+        '"FCtrl": phy[5] & 0x7F,',
+        MAC_COMMANDS,
+        says='text of 80.* expected .*"FCtrl":160',
+    ),
+    station_fault(
+        "a station tells a DevNonce the other way round, and so does whoever speaks for it",
+        WIRE,
+        '"DevNonce": int.from_bytes(phy[17:19], "little")',
+        '"DevNonce": int.from_bytes(phy[17:19], "big")',
+        JOINS,
+        says="text of 00.* expected .*jreq",
     ),
 )

@@ -247,3 +247,15 @@ def test_strength_is_told_without_its_fraction() -> None:
     ]
     assert strengths == [math.trunc(strength) for strength in exact]
     assert strengths != [round(strength) for strength in exact]
+
+
+def test_an_air_that_loses_what_was_heard_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Medium, "_loss", lambda self, *frame: "faded")
+
+    async def scene(air: Air) -> None:
+        air.send()
+
+    air = on_air(scene)
+    missed = [fields for kind, fields in air.events if kind == "stimulus.missed"]
+    assert [one["owner"] for one in missed] == ["air", "air"]
+    assert missed[0]["reason"] == f"transmission 1 at {NEAR}: expected another end than faded"
