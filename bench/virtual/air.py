@@ -536,7 +536,7 @@ class Medium:
 
     def _miss(self, reason: str) -> None:
         fields: dict[str, object] = {"owner": "air", "reason": f"transmission {reason}"}
-        self._record("air", "stimulus.missed", fields)
+        self._record("bench", "stimulus.missed", fields)
 
     def _rssi_dbm(self, transmission: Transmission, receiver: Eui) -> float:
         return self.links.rssi_dbm(

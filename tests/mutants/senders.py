@@ -1,6 +1,6 @@
 """Would a network server be blamed for a device or a station that does not say what it should?
 
-Or for a store that does not do what it is asked, or an air that is not what air is?
+Or for a store or a broker that does not do what it is asked, or an air that is not what air is?
 
 Each mutant has a fault of its own, and must be named, it and nobody else.
 """
@@ -25,11 +25,13 @@ GPS = "scenarios/test_catalogue_protocol.py"
 STORE = "bench/rig/in_memory/shared_store.py"
 AIR = "bench/virtual/air.py"
 WIRE = "bench/verdict/wire.py"
+BROKER = "bench/rig/in_memory/application.py"
 OWNERSHIP = "scenarios/test_ownership.py"
 
 device_fault = partial(Mutant, owner="device")
 station_fault = partial(Mutant, owner="gateway")
 air_fault = partial(Mutant, owner="air")
+broker_fault = partial(Mutant, owner="broker")
 store_fault = partial(Mutant, owner="store")
 
 MUTANTS = (
@@ -961,5 +963,29 @@ MUTANTS = (
         '"DevNonce": int.from_bytes(phy[17:19], "big")',
         JOINS,
         says="text of 00.* expected .*jreq",
+    ),
+    broker_fault(
+        "a broker hears nothing of every other message",
+        BROKER,
+        'if self._broker.is_up and away != "hold":',
+        'if self._broker.is_up and away != "hold" and int(str(body["sequenceNumber"])) % 2:',
+        ANSWERS,
+        says="expected heard 1 times, as it was handed over, observed 0 times",
+    ),
+    broker_fault(
+        "a broker brings each message twice",
+        BROKER,
+        "            self._bring(session, self._numbers)\n",
+        "            self._bring(session, self._numbers)\n" * 2,
+        "scenarios/test_consumer.py",
+        says="message .*: expected behind .*, and once, observed again",
+    ),
+    broker_fault(
+        "a broker acknowledges nothing",
+        "bench/virtual/mqtt_broker.py",
+        "        self._say(_PUBACK << 4, body)",
+        "        pass",
+        "scenarios/test_put_aside.py",
+        says="PUBACK of .*: expected one, observed none",
     ),
 )
