@@ -1,4 +1,4 @@
-"""Is it told when the LoRaWAN of virtual devices, stations or the air is wrong?"""
+"""Is it told when the LoRaWAN of virtual devices or the air is wrong?"""
 
 from dataclasses import replace
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from bench.inspection import known_device
-from bench.verdict import wire
 from bench.virtual import air, lorawan
 from bench.virtual.lorawan.air_interface import Keys
 from bench.virtual.lorawan.join_frames import JoinAccept, read_join_accept
@@ -15,7 +14,6 @@ from bench.virtual.lorawan.join_frames import JoinAccept, read_join_accept
 def test_nothing_is_wrong() -> None:
     assert lorawan.wrong_answers() == ()
     assert air.wrong_answers() == []
-    assert wire.misspelt() == ()
 
 
 def test_another_key_gives_another_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,22 +39,6 @@ def test_another_region_and_other_commands_are_known(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(lorawan, "PLANS", plans)
     monkeypatch.setattr(lorawan, "from_device", lambda octets: ())
     assert [what for what, *_ in lorawan._wrong()] == ["commands", "regions"]
-
-
-def _anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "misspelt", wire.misspelt.__wrapped__)
-
-
-@pytest.mark.parametrize(
-    ("name", "field", "wrong"),
-    [("_signed", "MIC", 0), ("_dashed", "JoinEui", "-"), ("kind_of", "updf", None)],
-)
-def test_a_station_that_spells_another_way_is_known(
-    monkeypatch: pytest.MonkeyPatch, name: str, field: str, wrong: Any
-) -> None:
-    _anew(monkeypatch)
-    monkeypatch.setattr(wire, name, lambda octets: wrong)
-    assert any(field in due for _, due, _ in wire.misspelt())
 
 
 def test_an_air_that_cuts_nobody_off_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
