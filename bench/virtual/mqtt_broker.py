@@ -335,7 +335,7 @@ class Client:
 
     def _say(self, first: int, body: bytes) -> None:
         if not self._broker.is_mute:
-            if first >> 4 == _PUBACK:
+            if first >> 4 == _PUBACK and self._line.fileno() >= 0:  # else nobody hears it
                 self._look_at_puback(body)
             self.answered_us = now_us()
             self._to_say += bytes([first]) + length_of(len(body)) + body

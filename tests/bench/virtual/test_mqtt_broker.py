@@ -335,3 +335,18 @@ def test_a_broker_that_refuses_what_it_is_to_take_says_so(
     monkeypatch.setattr(MqttBroker, "take", lambda self, message: 0x97)
     played(tmp_path, talk)
     assert missed == ["PUBACK of 7: expected taken, observed refused"]
+
+
+def test_who_has_left_is_owed_nothing(tmp_path: Path) -> None:
+    missed: list[str] = []
+
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.missed = missed.append
+        broker.puback_us = 500_000
+        await said(line, CONNECT)
+        await said(line, PUBLISH)
+        broker.hang_up()
+        await asyncio.sleep(1)
+
+    played(tmp_path, talk)
+    assert missed == []
