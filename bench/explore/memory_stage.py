@@ -16,8 +16,7 @@ from bench.clock import VirtualTimeLoop
 from bench.explore.history import SERVERS, Device, History, StationRestart
 from bench.explore.play import DR, FREQ_HZ, ON_AIR_US, Conductor, Secrets, reception_text
 from bench.explore.trace import Delivered, Frame, Kept, Trace, Words
-from bench.rig.in_memory.shared_store import SharedStore
-from bench.rig.simulated_rig import FarStore, StoreWire
+from bench.rig.in_memory.shared_store import FarStore, SharedStore, StoreWire
 from bench.verdict import wire
 from lns.clock import now_us
 from lns.dedup.claim import OnOutage

@@ -1,12 +1,13 @@
 """What is remembered of one device: its sessions, what it was told, has heard, and owes?"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
 from bench.verdict.owner import Found, Owner, Scrutiny
+from bench.verdict.wire import misspelt
 from bench.virtual.lorawan import wrong_answers
 from bench.virtual.lorawan.air_interface import Cid, DataFrame, Keys, from_device
 
@@ -299,12 +300,18 @@ class Sender:
         self.asks.clear()
 
 
-def misread(rig: str) -> Iterator[Found]:
+def misread(rig: str, air: Iterable[tuple[str, str, str]] = ()) -> Iterator[Found]:
     """What is wrong in the LoRaWAN that the bench itself plays, and reads everything with.
 
-    In software its devices are to blame for all that follows, in a lab the bench.
+    And in what its stations say, and in its `air`: of what, the known answer, and the one that it
+    gives. In software whoever is played is to blame for all that follows, in a lab the bench.
     """
-    owner = Owner.BENCH if rig == "hardware" else Owner.DEVICE
-    for what, due, seen in wrong_answers():
-        check = Scrutiny(rule="uplink", of="LoRaWAN of devices in software", t_us=0)
-        yield replace(check.wrong(what, due, seen), owner=owner)
+    played = {Owner.DEVICE: wrong_answers(), Owner.GATEWAY: misspelt(), Owner.AIR: air}
+    for owner, wrong in played.items():
+        for what, due, seen in wrong:
+            check = Scrutiny(rule="uplink", of=f"LoRaWAN of {_PLAYED[owner]} in software", t_us=0)
+            blamed = Owner.BENCH if rig == "hardware" else owner
+            yield replace(check.wrong(what, due, seen), owner=blamed)
+
+
+_PLAYED = {Owner.DEVICE: "devices", Owner.GATEWAY: "stations", Owner.AIR: "the air"}

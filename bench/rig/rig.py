@@ -29,6 +29,7 @@ from bench.rig.stations import InjectedFrames, until_stations_are_up
 from bench.rig.visits import Configurations, Visits
 from bench.verdict.case import Case
 from bench.verdict.owner import ScenarioMistake
+from bench.virtual.air import wrong_answers
 from bench.virtual.lorawan.channel_plan import channel_plan
 from lns.clock import now_us
 from lns.dedup.strategy import Strategy
@@ -482,7 +483,7 @@ class Rig(Expectations):
             await server.start()
         case = self.case
         case.begin()
-        case.find(*misread(case.rig))
+        case.find(*misread(case.rig, wrong_answers()))
         for device in setup.devices.values():
             agreed = device.provisioned
             if agreed.known:

@@ -1,8 +1,6 @@
 """The parts of a rig in this process: devices, servers, store; and the rig made of such parts."""
 
-import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -10,7 +8,6 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from bench.capture import Record
 from bench.chance import Repeating, stream
 from bench.device.interfaces import Joining, Sent
 from bench.host.lns_files import device_tables
@@ -22,8 +19,14 @@ from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.memory_twin import TwinClaims, TwinStore
 from bench.rig.in_memory.mistakes import stumble
-from bench.rig.in_memory.shared_store import CaseStore, DiskStore, SharedStore
-from bench.rig.in_memory.written_files import NAME, CaptureFile, held_on, left_out
+from bench.rig.in_memory.shared_store import (
+    CaseStore,
+    FarStore,
+    SharedStore,
+    StoreWire,
+    WatchedStore,
+)
+from bench.rig.in_memory.written_files import NAME, CaptureFile, DiskStore, held_on, left_out
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -41,18 +44,16 @@ from bench.station.tap import MemoryLink, link_pair
 from bench.verdict.case import fault_fields
 from bench.virtual.device import Asked, ClassARadio, VirtualDevice
 from bench.virtual.lorawan.air_interface import Session as DeviceSession
-from lns.clock import StoreUnavailable, now_us
+from lns.clock import now_us
 from lns.config import JOIN_NONCE_MIN_MAX, LnsFile, device_of
-from lns.dedup.claim import Bid, Claim, Claims
+from lns.dedup.claim import Claims
 from lns.dedup.claiming import SharedSessions
 from lns.dedup.session import Session
 from lns.events import Event, Outcome, as_fields
-from lns.lorawan.identifiers import DevAddr, Eui
+from lns.lorawan.identifiers import Eui
 from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
-from lns.store.memory import MemoryClaims, MemoryStore
-from lns.store.redis_claims import PATIENCE_US as CLAIM_PATIENCE_US
-from lns.store.redis_wire import PATIENCE_US
+from lns.store.memory import MemoryStore
 from lns.store.sqlite import SqliteStore
 from lns.uplink.registry import DeviceClass, SessionStore
 
@@ -150,135 +151,6 @@ class MemoryDevices(Devices):
 
     def line_of(self, dev_eui: Eui, line: str) -> str | None:
         return line
-
-
-# `StoreWire` is the way to what servers share, and what a fault does to that; `FarStore` is what a
-# server sees of it.
-class StoreWire(Wire):
-    """The wire of one network server; whole, slow or cut.
-
-    What a server asks is as long under way as the answer, or another share of a delay. For the
-    answer it waits as long as it would for that of a Redis, for a claim less than for anything
-    else: what arrives later is lost, although it was done.
-    """
-
-    def __init__(self, lns: str, record: Record, *, asking: float = 0.5) -> None:
-        self._lns = lns
-        self._record = record
-        self._asking = asking
-        self.mistakes: list[str] = []
-        self.is_cut = False
-        self.delay_us = 0
-        self._faults: dict[str, dict[str, int]] = {}
-
-    async def claimed(self, work: Callable[[], Awaitable[T]]) -> T:
-        """`carry`, for a claim."""
-        return await self.carry(work, CLAIM_PATIENCE_US)
-
-    async def carry(self, work: Callable[[], Awaitable[T]], patience_us: int = PATIENCE_US) -> T:
-        """The answer from the other end; StoreUnavailable when it does not come in time."""
-        if "store" in self.mistakes:
-            stumble(self.mistakes, "store")
-        if self.is_cut:
-            raise StoreUnavailable("the wire to the store is cut")
-        delay_us = self.delay_us
-        waits_us = min(delay_us, patience_us)
-        asking_us = int(waits_us * self._asking)
-        if asking_us:
-            await asyncio.sleep(asking_us / 1_000_000)
-        answer = await work()
-        if delay_us:
-            await asyncio.sleep((waits_us - asking_us) / 1_000_000)
-        if delay_us >= patience_us:
-            raise StoreUnavailable(f"the store does not answer within {patience_us} us")
-        return answer
-
-    def cut(self) -> None:
-        self.is_cut = True
-        self._begin("cut", {})
-
-    def delay(self, us: int) -> None:
-        self.delay_us = us
-        self._begin("delay", {"after_us": us})
-
-    async def restore(self) -> None:
-        self.mend()
-
-    def mend(self) -> None:
-        self.is_cut, self.delay_us = False, 0
-        for fault in list(self._faults):
-            self._end(fault)
-
-    def _begin(self, fault: str, detail: dict[str, int]) -> None:
-        self._end(fault)
-        self._faults[fault] = detail
-        self._note("fault.begin", fault, detail)
-
-    def _end(self, fault: str) -> None:
-        detail = self._faults.pop(fault, None)
-        if detail is not None:
-            self._note("fault.end", fault, detail)
-
-    def _note(self, kind: str, fault: str, detail: dict[str, int]) -> None:
-        self._record("bench", kind, fault_fields("store", fault, detail, server=self._lns))
-
-
-class FarStore:
-    """Store and claims at the other end of a wire, as one run of a network server uses them.
-
-    StoreUnavailable where the wire does not bring an answer (`lns.registry.SessionStore`).
-    Of DevNonces the server knows what it has read or written itself, and nothing newer.
-    """
-
-    def __init__(self, lns: str, store: SharedStore, wire: StoreWire) -> None:
-        self._lns = lns
-        self._far = store
-        self._wire = wire
-        self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
-
-    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
-        self._dev_nonces[dev_eui] |= self._store().dev_nonces(dev_eui)
-        return self._store().sessions(dev_eui)
-
-    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
-        return frozenset(self._dev_nonces[dev_eui])
-
-    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))
-
-    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
-        if dev_nonce in self._dev_nonces[dev_eui]:
-            return False
-        kept = await self._wire.carry(lambda: self._store().keep_join(dev_eui, dev_nonce, sessions))
-        self._dev_nonces[dev_eui].add(dev_nonce)
-        if kept and self._far.claims is not None:
-            self._far.claims.begin(dev_eui, sessions[0].dev_addr)
-        return kept
-
-    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
-        return await self._wire.carry(lambda: self._store().next_join_nonce(dev_eui, least))
-
-    async def refresh(self, dev_eui: Eui) -> None:
-        await self._wire.carry(lambda: self._store().refresh(dev_eui))
-
-    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
-        return await self._wire.carry(lambda: self._store().devices_with(dev_addr))
-
-    async def claim(self, bid: Bid) -> Claim:
-        return await self._wire.claimed(lambda: self._claims().claim(bid))
-
-    async def take_f_cnt_down(self, bid: Bid) -> int | None:
-        return await self._wire.claimed(lambda: self._claims().take_f_cnt_down(bid))
-
-    async def release(self, bid: Bid, claim: Claim) -> None:
-        await self._wire.claimed(lambda: self._claims().release(bid, claim))
-
-    def _store(self) -> MemoryStore:
-        return self._far.stores.get(self._lns) or self._far.of(self._lns)
-
-    def _claims(self) -> MemoryClaims:
-        assert self._far.claims is not None, "this server has nobody to ask"
-        return self._far.claims
 
 
 LINK_US = 2_000
@@ -542,7 +414,9 @@ class MemoryServer(NetworkServer):
             return sessions, claims, sessions
         if disk is not None:
             return disk.open(), None, None
-        far = FarStore(self.lns, self._store, self._to_store)
+        assert self._store.watched is not None, "the store of a case is looked at"
+        at_the_end = FarStore(self.lns, self._store, self._to_store)
+        far = WatchedStore(self.lns, at_the_end, self._to_store, self._store.watched)
         return (far, far, far) if self._store.claims is not None else (far, None, None)
 
     def _utc(self) -> datetime:

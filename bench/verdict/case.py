@@ -270,6 +270,9 @@ class Case:
         until then is in the operating system's hands, and counted in `books`.
         """
         self.begin()
+        if error is not None and (owner_missed := self._missed_by) is not None:
+            self.missed(owner_missed, f"then: {error}")  # it has broken nothing that it met whole
+            error = None
         verdict = self._judged(error, owner)
         went_wrong = verdict.result is Result.FAIL or error is not None
         why = unreached(self.in_order(), is_stuck=error is not None) if went_wrong else None
@@ -293,6 +296,12 @@ class Case:
         self._fact("case.end", fields)
         self._book.flush()
         return verdict
+
+    @property
+    def _missed_by(self) -> str | None:
+        """Who has kept the case from proving anything before it was over."""
+        missed = (event["owner"] for event in self._events if event["kind"] == "stimulus.missed")
+        return next(missed, None)
 
     def _judged(self, error: str | None, owner: str) -> Verdict:
         verdict = judge(self.in_order())

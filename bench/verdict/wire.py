@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import isfinite
 from typing import Any
 
@@ -493,3 +493,49 @@ _encode = msgspec.json.Encoder().encode
 
 def _text(fields: dict[str, Any]) -> str:
     return _encode(fields).decode()
+
+
+# What stations say, as Basics Station 2.0.6 spells it. Frames have the keys 00…0F and 10…1F.
+_INFO = Upinfo(rctx=1, xtime=7 << 48 | 99, rssi_dbm=-131, snr_db=-7.25, gpstime=12, rxtime=3.5)
+_HEARD = (
+    ',"RefTime":1.25,"DR":7,"Freq":868800000,"upinfo":{"rctx":1,"xtime":1970324836974691,'
+    '"gpstime":12,"fts":-1,"rssi":-131,"snr":-7.25,"rxtime":3.5}}'
+)
+_FRAMES = {
+    "80cdab00fea0030200a2d8da68ed": (
+        '{"msgtype":"updf","MHdr":128,"DevAddr":-33510451,"FCtrl":160,"FCnt":515,"FOpts":"",'
+        '"FPort":0,"FRMPayload":"A2","MIC":-311895336'
+    ),
+    "40f17dbe49c53412030706ff1f75bea7ad": (
+        '{"msgtype":"updf","MHdr":64,"DevAddr":1237220849,"FCtrl":197,"FCnt":4660,'
+        '"FOpts":"030706FF1F","FPort":-1,"FRMPayload":"","MIC":-1381515659'
+    ),
+    "00000000d07ed5b3701e6fedf57ceeaf003412a577f0e4": (
+        '{"msgtype":"jreq","MHdr":0,"JoinEui":"70-B3-D5-7E-D0-00-00-00",'
+        '"DevEui":"00-AF-EE-7C-F5-ED-6F-1E","DevNonce":4660,"MIC":-454002779'
+    ),
+}
+_ORDER = Wanted(
+    dev_eui="00AFEE7CF5ED6F1E", device_class=CLASS_A, diid=300, pdu=b"", rx_delay_s=1, rx1=None,
+    rx2=(0, 869_525_000), priority=0, xtime=77, rctx=1,
+)  # fmt: skip
+_SENT = (
+    '{"msgtype":"dntxed","seqno":300,"diid":300,"DR":3,"Freq":868100000,'
+    '"DevEui":"00-AF-EE-7C-F5-ED-6F-1E","rctx":1,"xtime":5000077,"txtime":1.5,"gpstime":9}'
+)
+_CLOCKS = '{"msgtype":"getxtime","MuxTime":1.5,"ustime":7,"UTCtime":8,"xtimes":[99,0,0,0]}'
+
+
+@cache
+def misspelt() -> tuple[tuple[str, str, str], ...]:
+    """What stations in software would say otherwise than real ones: what, as it is known, so."""
+    said = [
+        (f"text of {phy}", head + _HEARD, frame_told(
+            bytes.fromhex(phy), dr=7, freq_hz=868_800_000, heard=_INFO, ref_time=1.25))
+        for phy, head in _FRAMES.items()
+    ]  # fmt: skip
+    sent = sent_told(_ORDER, dr=3, freq_hz=868_100_000, xtime=5_000_077, up_us=1_500_000, gpstime=9)
+    clocks = clocks_told(99, mux_time=1.5, up_us=7, utc_us=8)
+    said += [("text of a downlink that is sent", _SENT, sent)]
+    said += [("text of clocks", _CLOCKS, clocks)]
+    return tuple((what, due, str(seen)) for what, due, seen in said if due != seen)

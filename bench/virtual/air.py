@@ -203,6 +203,36 @@ def sensitivity_dbm(data_rate: Modulated) -> float:
     return noise_dbm(data_rate) + _FSK_SNR_DB
 
 
+def _cut_and_restored() -> str:
+    links, ends = Links(), (Eui("A"), Eui("B"))
+    links.cut(*ends)
+    cut = links.is_cut(*ends)
+    links.restore(*ends)
+    return f"{cut}, {links.is_cut(*ends)}"
+
+
+def _strengths() -> str:
+    links, ends = Links(), (Eui("A"), Eui("B"))
+    heard_dbm = links.rssi_dbm(*ends, 14, 1)
+    links.set_attenuation(*ends, 149)
+    weak_dbm = links.rssi_dbm(*ends, 14, 2)
+    return f"{heard_dbm} {snr_db(heard_dbm, _SF7)}, {weak_dbm} {snr_db(weak_dbm, _SF12)}"
+
+
+_SF7, _SF12 = Lora(7, 125_000), Lora(12, 125_000)
+_KNOWN: dict[str, tuple[Callable[[], str], str]] = {
+    "a link that is cut, and is restored": (_cut_and_restored, "True, False"),
+    "RSSI and SNR": (_strengths, "-86.0 12.0, -135.0 -18.0"),
+    "sensitivity": (lambda: f"{sensitivity_dbm(_SF7)} {sensitivity_dbm(_SF12)}", "-124.5 -137.0"),
+}
+
+
+def wrong_answers() -> list[tuple[str, str, str]]:
+    """What this air does otherwise than is known: what, the known answer, and its own."""
+    given = [(what, known, ask()) for what, (ask, known) in _KNOWN.items()]
+    return [one for one in given if one[1] != one[2]]
+
+
 def _pair(a: Eui, b: Eui) -> tuple[Eui, Eui]:
     return (a, b) if a <= b else (b, a)
 
@@ -460,6 +490,7 @@ class Medium:
                 continue
             rssi_dbm = self._rssi_dbm(transmission, listener.eui)
             cause = self._loss(frame, listener.eui, rssi_dbm)
+            self._look_again(frame, listener.eui, rssi_dbm, cause)
             if cause is None:
                 snr = snr_db(rssi_dbm, transmission.data_rate)
                 heard = Heard(transmission, int(rssi_dbm), snr, transmission.end_us)
@@ -485,6 +516,27 @@ class Medium:
                 if not self.links.is_cut(other.sender, receiver)
             ),
         )
+
+    def _look_again(self, frame: _OnAir, receiver: Eui, rssi_dbm: float, cause: str | None) -> None:
+        """Whoever hears a frame, or has lost it, has a reason for that: else the air has none."""
+        sent = frame.transmission
+        is_cut = receiver in frame.cut_at_start or self.links.is_cut(sent.sender, receiver)
+        may_be = {
+            "cut": is_cut,
+            "faded": rssi_dbm < sensitivity_dbm(sent.data_rate),
+            "busy": any(other.sender == receiver for other in frame.overlaps),
+            "collision": bool(frame.overlaps),
+            None: not is_cut and rssi_dbm >= sensitivity_dbm(sent.data_rate),
+        }
+        if not may_be[cause]:
+            self._miss(f"{sent.number} at {receiver}: expected another end than {cause or 'heard'}")
+        early_us = sent.start_us + sent.airtime_us - sent.end_us
+        if early_us:
+            self._miss(f"{sent.number}: expected on the air until its end, observed {early_us} us")
+
+    def _miss(self, reason: str) -> None:
+        fields: dict[str, object] = {"owner": "air", "reason": f"transmission {reason}"}
+        self._record("bench", "stimulus.missed", fields)
 
     def _rssi_dbm(self, transmission: Transmission, receiver: Eui) -> float:
         return self.links.rssi_dbm(

@@ -54,6 +54,7 @@ class Client:
         self._name = ""
         self._taken: set[tuple[str, bytes]] = set()
         self._unanswered: list[str] = []
+        self._owed: dict[bytes, tuple[int, bool]] = {}  # PUBACK: when, and whether it may refuse
         self._brought: deque[tuple[int, int]] = deque()  # which, and when
         self._to_say = bytearray()
         self._kept_back: deque[tuple[int, int, bytes]] = deque()
@@ -268,6 +269,9 @@ class Client:
         number, message = published(self._name, flags, body)
         if self._broker.is_mute and not message.retain and self._waits_us is None:
             self._waits_us = now_us()
+        if not self._broker.is_mute:
+            due_us = now_us() + self._broker.puback_us
+            self._owed[number.to_bytes(2, "big")] = due_us, self._broker.may_refuse(message.topic)
         what = message.topic, message.payload
         if what in self._taken:  # 4.4: only a new connection is a reason to send it again
             raise Violation(f"a message on {message.topic} twice in one connection")
@@ -310,8 +314,29 @@ class Client:
         for topic_filter, options in asked:
             self._broker.subscribed(self, topic_filter, options)
 
+    def _look_at_puback(self, body: bytes) -> None:
+        """It acknowledges what it owes that for, when it does, and refuses what it is to refuse."""
+        due_us, may_refuse = self._owed.pop(body[:2], (None, False))
+        number = int.from_bytes(body[:2], "big")
+        if due_us is None:
+            self._broker.missed(f"PUBACK of {number}: expected none, observed one")
+        elif now_us() > due_us + _MOMENT_US:
+            self._broker.missed(f"PUBACK of {number}: {now_us() - due_us} us later than it was due")
+        elif body[2:3] > b"\x7f" and not may_refuse:
+            self._broker.missed(f"PUBACK of {number}: expected taken, observed refused")
+
+    def look_at_owed(self) -> None:
+        """What it owes is said in its time, unless nothing is said at all."""
+        for number, (due_us, _) in self._owed.items():
+            if now_us() > due_us + _MOMENT_US and not self._broker.is_mute:
+                missed = int.from_bytes(number, "big")
+                self._broker.missed(f"PUBACK of {missed}: expected one, observed none")
+        self._owed.clear()
+
     def _say(self, first: int, body: bytes) -> None:
         if not self._broker.is_mute:
+            if first >> 4 == _PUBACK and self._line.fileno() >= 0:  # else nobody hears it
+                self._look_at_puback(body)
             self.answered_us = now_us()
             self._to_say += bytes([first]) + length_of(len(body)) + body
             self._write()
@@ -346,7 +371,8 @@ class MqttBroker:
     `receive_max`: so many may wait for their PUBACK (3.2.2.3.3), which comes `puback_us` after its
     message; `full_us`: when last so many did, `deaf_us`: when it last was deaf. `well_since_us`:
     since when a client is here and is served. `deserted`: how often one has left or has waited for
-    less than `patience_us`; `connections`: how many there were, `lost_us`: when the latest ended.
+    less than `patience_us`; `missed` is told what it does itself that a broker does not do, or does
+    not in its time; `connections`: how many there were, `lost_us`: when the latest ended.
     `login_refusals`, `subscription_refusals`: so many of the next are refused; who is refused has
     to leave at once, and `turned_away` is told of a login. `open_us`: since when every login is
     taken, `listens_us`: since when one is heard. `is_unlimited`: it brings more at a time than a
@@ -370,6 +396,7 @@ class MqttBroker:
         self.turned_away: Callable[[Client], None] = lambda client: None
         self.acknowledged: Callable[[Client, int], None] = lambda client, number: None
         self.left_by: Callable[[Client], None] = lambda client: None
+        self.missed: Callable[[str], None] = lambda reason: None
         self.full_us = self.deaf_us = self.open_us = self.without_a_word = self.listens_us = 0
         self.well_since_us: int | None = None
         self.deserted = 0
@@ -489,6 +516,7 @@ class MqttBroker:
             del self._clients[client]
             self._look_at_login(client)
             self.look_at_refused(client)
+            client.look_at_owed()
             if not self._is_deaf:
                 client.look_at_silence()
             client.leave()
@@ -520,6 +548,10 @@ class MqttBroker:
         """Whether a client that leaves was answered, so lately that it has to wait for more."""
         said_us = client.answered_us
         return said_us is not None and 0 < now_us() - said_us < self.patience_us
+
+    def may_refuse(self, topic: str) -> bool:
+        """Whether it is to refuse the next message on a topic."""
+        return bool(self.refusals or self.refusals_on[topic] > 0)
 
     def take(self, message: Published) -> int:
         """Take one message; the reason code of its PUBACK."""

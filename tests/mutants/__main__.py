@@ -64,6 +64,7 @@ LISTS = {
 SIDE_BY_SIDE = 2
 RUN_TIMEOUT_S = 600
 TEST_TIMEOUT_S = 100
+SERVER = "LNS"
 """After this long a test has noticed a mutant: what waits for it has no end."""
 
 
@@ -71,17 +72,20 @@ TEST_TIMEOUT_S = 100
 class Finding:
     """How a tree was judged: verdicts by word, and the first case or test that failed.
 
-    `is_right`: whether the right one was blamed for the right thing.
+    `is_right`: whether the right one was blamed for the right thing. `is_of_another`: whether the
+    fault is that of somebody else than the network server.
     """
 
     verdicts: dict[str, int]
     first: str
     is_right: bool = True
+    is_of_another: bool = False
 
     @property
     def caught(self) -> bool:
-        """Whether at least one case is a FAIL."""
-        return self.verdicts.get("FAIL", 0) > 0 and self.is_right
+        """Whether at least one case is a FAIL, or of another's fault proves nothing."""
+        told = ("FAIL", "INCONCLUSIVE") if self.is_of_another else ("FAIL",)
+        return any(word in self.verdicts for word in told) and self.is_right
 
 
 def main(argv: list[str]) -> int:
@@ -149,10 +153,12 @@ def _finding(tree: Path, output: str, mutant: Mutant | None) -> Finding:
         others += end["verdict"] != "PASS" and mutant is not None and end["owner"] != mutant.owner
         said = said or any(re.search(says, reason) for reason in end["reasons"])
         verdicts[end["verdict"]] = verdicts.get(end["verdict"], 0) + 1
-        if end["verdict"] == "FAIL" and not first:
+        if end["verdict"] != "PASS" and not first:
             first = end["case"]
     is_right = not says or (said and not others)
-    return Finding(verdicts, first or output.strip().replace("\n", " ")[-120:], is_right)
+    told = first or output.strip().replace("\n", " ")[-120:]
+    is_of_another = mutant is not None and mutant.owner != SERVER
+    return Finding(verdicts, told, is_right, is_of_another)
 
 
 def _case_ends(tree: Path) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,7 @@ class Mutant:
 
     `noticed_by`: what must notice it, the scenarios, one file of them or one test file. With `says`
     some case must fail by its `owner` with a reason that has this (a regular expression), and none
-    may fail by anybody else.
+    may fail by anybody else; of another owner than the server a case may prove nothing instead.
     """
 
     name: str

@@ -1,5 +1,7 @@
 """Would a network server be blamed for a device or a station that does not say what it should?
 
+Or for a store or a broker that does not do what it is asked, or an air that is not what air is?
+
 Each mutant has a fault of its own, and must be named, it and nobody else.
 """
 
@@ -20,9 +22,17 @@ JOINS = "scenarios/test_joins.py"
 STATION = "bench/virtual/virtual_station.py"
 CLOCK = "bench/virtual/transmitter.py"
 GPS = "scenarios/test_catalogue_protocol.py"
+STORE = "bench/rig/in_memory/shared_store.py"
+AIR = "bench/virtual/air.py"
+WIRE = "bench/verdict/wire.py"
+BROKER = "bench/rig/in_memory/application.py"
+OWNERSHIP = "scenarios/test_ownership.py"
 
 device_fault = partial(Mutant, owner="device")
 station_fault = partial(Mutant, owner="gateway")
+air_fault = partial(Mutant, owner="air")
+broker_fault = partial(Mutant, owner="broker")
+store_fault = partial(Mutant, owner="store")
 
 MUTANTS = (
     station_fault(
@@ -856,5 +866,126 @@ MUTANTS = (
         "scenarios/test_counter_limits.py",
         says="answer of the application: expected taken, observed refused",
         owner="application",
+    ),
+    store_fault(
+        "a store keeps nothing",
+        STORE,
+        "        await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))",
+        "        return",
+        ANSWERS,
+        says="keep_sessions of lns-a: expected that done, once and as asked, observed nothing",
+    ),
+    store_fault(
+        "a store claims twice what it is asked for once",
+        STORE,
+        "        return await self._wire.claimed(lambda: self._claims().claim(bid))",
+        "        await self._wire.claimed(lambda: self._claims().claim(bid))\n"
+        "        return await self._wire.claimed(lambda: self._claims().claim(bid))",
+        OWNERSHIP,
+        says="claim of lns-.: expected that done, once and as asked, observed claim, claim",
+    ),
+    store_fault(
+        "a store answers late though nobody has slowed it down",
+        STORE,
+        "        delay_us = self.delay_us\n        waits_s",
+        "        delay_us = self.delay_us or 100_000\n        waits_s",
+        JOINS,
+        says="expected an answer after 0 us, observed 100000 us",
+    ),
+    store_fault(
+        "each server has a store of its own",
+        STORE,
+        "store = NotingStore(first, self.watched) if",
+        "store = NotingStore(None, self.watched) if",
+        OWNERSHIP,
+        says="expected what is kept, observed other sessions",
+    ),
+    store_fault(
+        "a store refuses all joins",
+        STORE,
+        "        kept = await self._wire.carry(lambda: self._store().keep_join(",
+        "        kept = False and await self._wire.carry(lambda: self._store().keep_join(",
+        JOINS,
+        says="keep_join of lns-a: expected that done, once and as asked, observed nothing",
+    ),
+    air_fault(
+        "nobody is cut off",
+        AIR,
+        "        self._cuts[_pair(a, b)] = None",
+        "        return",
+        ANSWERS,
+        says="a link that is cut, and is restored: expected True, False, observed False, False",
+    ),
+    air_fault(
+        "whoever was cut off stays so",
+        AIR,
+        "        self._cuts.pop(_pair(a, b), None)",
+        "        return",
+        ANSWERS,
+        says="a link that is cut, and is restored: expected True, False, observed True, True",
+    ),
+    air_fault(
+        "whatever is heard is 10 dB louder",
+        AIR,
+        "float(power_dbm - self",
+        "float(power_dbm + 10 - self",
+        ANSWERS,
+        says="RSSI and SNR: expected -86.0 12.0, -135.0 -18.0, observed -76.0",
+    ),
+    air_fault(
+        "the air loses every seventh frame",
+        AIR,
+        "cause = self._loss(frame, listener.eui, rssi_dbm)",
+        'cause = "faded" if number % 7 == 6 else self._loss(frame, listener.eui, rssi_dbm)',
+        "scenarios/test_counters.py",
+        says="transmission .* expected another end than faded",
+    ),
+    air_fault(
+        "frames are on the air for half as long",
+        AIR,
+        "end_us=start_us + airtime_us,",
+        "end_us=start_us + airtime_us // 2,",
+        ANSWERS,
+        says="expected on the air until its end",
+    ),
+    station_fault(
+        "a station leaves the ADR bit out, and so does whoever speaks for it",
+        WIRE,
+        '"FCtrl": phy[5],',
+        '"FCtrl": phy[5] & 0x7F,',
+        MAC_COMMANDS,
+        says='text of 80.* expected .*"FCtrl":160',
+    ),
+    station_fault(
+        "a station tells a DevNonce the other way round, and so does whoever speaks for it",
+        WIRE,
+        '"DevNonce": int.from_bytes(phy[17:19], "little")',
+        '"DevNonce": int.from_bytes(phy[17:19], "big")',
+        JOINS,
+        says="text of 00.* expected .*jreq",
+    ),
+    broker_fault(
+        "a broker hears nothing of every other message",
+        BROKER,
+        'if self._broker.is_up and away != "hold":',
+        'if self._broker.is_up and away != "hold" and int(str(body["sequenceNumber"])) % 2:',
+        ANSWERS,
+        says="expected heard 1 times, as it was handed over, observed 0 times",
+    ),
+    broker_fault(
+        "a broker brings each message twice",
+        BROKER,
+        "            self._bring(session, self._numbers)\n",
+        "            self._bring(session, self._numbers)\n" * 2,
+        "scenarios/test_consumer.py",
+        says="message .*: expected behind .*, and once, observed again",
+    ),
+    broker_fault(
+        "a broker acknowledges nothing",
+        "bench/virtual/mqtt_broker.py",
+        "        self._say(_PUBACK << 4, body)",
+        "        pass",
+        "scenarios/test_put_aside.py",
+        says="PUBACK of .*: expected one, observed none",
     ),
 )

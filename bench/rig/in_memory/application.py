@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bench.capture import Record
@@ -12,10 +12,14 @@ from bench.rig.in_memory.disk_outbox import DiskOutbox, Took
 from bench.rig.in_memory.mistakes import stumble
 from bench.rig.interfaces import Wire
 from bench.verdict.case import fault_fields
+from bench.verdict.owner import Owner
 from bench.virtual.mqtt_broker import MqttBroker
 from lns.clock import now_us
 from lns.delivery.publisher import ForApplication, MemoryUpstream, UpstreamUnavailable
 
+_MOMENT_US = 1_000
+_FEW = 8
+"""So many may be brought by what is done about one of them."""
 UP_TOPIC, STATUS_TOPIC = "/up", "/status"
 """How the topics of uplinks, and of what devices tell of themselves, end."""
 
@@ -45,6 +49,13 @@ class Witness:
     def __init__(self, record: Record) -> None:
         self._record = record
         self._published: set[tuple[object, ...]] = set()
+        self.heard: dict[str, list[tuple[str, Mapping[str, object]]]] = {}
+        """What it has heard of servers, by its id: topics and bodies."""
+
+    def miss(self, reason: str) -> None:
+        """Write down that the broker does not do as it ought to."""
+        fields: dict[str, object] = {"owner": Owner.BROKER, "reason": reason}
+        self._record("bench", "stimulus.missed", fields)
 
     def forget(self, lns: str) -> None:
         """A server numbers its messages from one again."""
@@ -68,6 +79,7 @@ class Witness:
             same = topic, body["messageId"], body["sequenceNumber"]
             kind = "upstream.repeated" if same in self._published else kind
             self._published.add(same)
+            self.heard.setdefault(str(body["messageId"]), []).append((topic, body))
         if topic.endswith(STATUS_TOPIC):
             kind = "upstream.status"
         fields: dict[str, object] = {"topic": topic, "body": body}
@@ -93,6 +105,8 @@ class _Session:
     take: Take | None = None
     connection: int = 0
     loses_acks: bool = False
+    brought: list[int] = field(default_factory=list)
+    """What its consumer was brought on this connection."""
 
 
 class MemoryBroker:
@@ -106,6 +120,12 @@ class MemoryBroker:
         self.witness = witness
         self._sessions: dict[str, _Session] = {}
         self._numbers = 0
+        self._handed: dict[int, tuple[int, tuple[str, bytes, Properties]]] = {}
+
+    @property
+    def heard(self) -> Mapping[str, Sequence[tuple[str, Mapping[str, object]]]]:
+        """What it has heard of servers, by the id of each message: topics and bodies."""
+        return self.witness.heard
 
     def expect(self, consumer: str) -> None:
         """Keep every message for a consumer from now on."""
@@ -132,18 +152,22 @@ class MemoryBroker:
             return  # consumers ask for uplinks only
         payload = json.dumps(body).encode() if foreign is None else foreign
         self._numbers += 1
+        number, handed = self._numbers, (topic, payload, properties or {})
+        self._handed[id(payload)] = number, handed  # one object for as long as it is kept there
         for session in self._sessions.values():
             kept = _Kept(topic, payload, properties or {}, qos, now_us())
             session.kept[self._numbers] = kept
             self._bring(session, self._numbers)
             if not qos:
                 session.kept.pop(self._numbers, None)
+            if session.take is not None and number not in session.brought[-_FEW:]:
+                self.miss(f"message {number}: expected brought at once, observed not")
 
     def connect(self, consumer: str, take: Take) -> None:
         """Bring a consumer what it has not acknowledged, and what comes."""
         session = self._sessions[consumer]
         session.connection += 1
-        session.take, session.loses_acks = take, False
+        session.take, session.loses_acks = self._looked_at(session, take), False
         self._bring_all(session)
 
     def disconnect(self, consumer: str) -> None:
@@ -176,7 +200,37 @@ class MemoryBroker:
         """When the oldest message was sent that a consumer has not acknowledged; None: none is."""
         return min((kept.sent_us for kept in self._sessions[consumer].kept.values()), default=None)
 
+    def _looked_at(self, session: _Session, take: Take) -> Take:
+        """What takes messages, and finds what is not as it was handed over, or comes again."""
+        acknowledged: set[int] = set()
+
+        def look(
+            topic: str, payload: bytes, properties: Properties, qos: int, done: Callable[[], None]
+        ) -> None:
+            number, handed = self._handed.get(id(payload), (0, None))
+            newest = session.brought[-1] if session.brought else 0
+            if handed != (topic, payload, properties):
+                self.miss("a message: expected as it was handed over, observed otherwise")
+            elif number <= newest or number in acknowledged:
+                self.miss(f"message {number}: expected behind {newest}, and once, observed again")
+            session.brought.append(number)
+            connection = session.connection
+
+            def acknowledge() -> None:
+                if session.connection == connection and not session.loses_acks:
+                    acknowledged.add(number)
+                done()
+
+            take(topic, payload, properties, qos, acknowledge)
+
+        return look
+
+    def miss(self, reason: str) -> None:
+        """Write down that it does not do as it ought to."""
+        self.witness.miss(f"the broker in memory: {reason}")
+
     def _bring_all(self, session: _Session) -> None:
+        session.brought.clear()
         for number in list(session.kept):
             self._bring(session, number)
 
@@ -313,6 +367,7 @@ class Outboxes:
             )
         if lns not in self._disks:
             self._disks[lns] = self._on_disk(lns, self._broker.publish)
+            self._disks[lns].broker.missed = self._broker.miss
         return self._disks[lns]
 
     async def open(self, lns: str) -> None:
@@ -398,19 +453,62 @@ class Outboxes:
         if self._broker.is_up and away != "hold":
             self._broker.publish(topic, body, {name: str(body[name]) for name in _PROPERTIES})
 
+    def may_refuse(self, lns: str, cause: str) -> bool:
+        """Whether a server can be told this; how often its application refuses is counted."""
+        return cause == REFUSED or lns in self._full
+
+    @property
+    def longest_wait_us(self) -> int:
+        """For how long it was told to let a message wait, at most."""
+        return max((us for _, us in self._delays_us), default=0)
+
+    def heard(self, message: ForApplication) -> Sequence[tuple[str, Mapping[str, object]]]:
+        """What the broker has heard of a message: on which topics, with which bodies."""
+        return self._broker.heard.get(message.message_id, ())
+
+    def look(self, message: ForApplication, before: int) -> None:
+        """The broker has heard it once more, as its server has numbered it, if it is there."""
+        new, reached = self.heard(message)[before:], self._away.get(message.lns) != "hold"
+        [(number, taken)] = self._upstreams[message.lns].numbered
+        due = [(taken.topic, taken.body(number))] if self._broker.is_up and reached else []
+        if [*new] != due and taken is message:
+            seen = f"{len(new)} times" if len(new) != len(due) else "another topic, or number"
+            self.miss(Owner.BROKER, message, f"heard {len(due)} times, as it was handed over", seen)
+
+    def miss(self, owner: Owner, message: ForApplication, due: str, seen: object) -> None:
+        """Tell who else is why a message does not come where its server has handed it over to."""
+        reason = f"{message.message_id}: expected {due}, observed {seen}"
+        self._record("bench", "stimulus.missed", {"owner": owner, "reason": reason})
+
     def note(self, fault: str, kind: str = "fault.begin", **detail: int | str) -> None:
         self._record("bench", kind, fault_fields("upstream", fault, detail))
 
 
 @dataclass(frozen=True, slots=True)
 class OfRun:
-    """What one run of a network server hands over."""
+    """What one run of a network server hands over, and whether it comes where it is to be."""
 
     outboxes: Outboxes
     run: int
 
     async def publish(self, message: ForApplication) -> None:
-        await self.outboxes.publish(message, run=self.run)
+        outboxes, began_us = self.outboxes, now_us()
+        if outboxes.are_on_disk:
+            return await outboxes.publish(message, run=self.run)
+        wait_us = outboxes.longest_wait_us
+        before = len(outboxes.heard(message))
+        try:
+            await outboxes.publish(message, run=self.run)
+            outboxes.look(message, before)
+        except UpstreamUnavailable as unavailable:
+            if not outboxes.may_refuse(message.lns, str(unavailable)):
+                outboxes.miss(Owner.APPLICATION, message, "taken", unavailable)
+            raise
+        finally:
+            waited_us = now_us() - began_us
+            if waited_us > wait_us + _MOMENT_US:
+                due = f"taken or refused after {wait_us} us"
+                outboxes.miss(Owner.APPLICATION, message, due, f"{waited_us} us")
 
 
 def _of(lns: str | None) -> dict[str, str]:

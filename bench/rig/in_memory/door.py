@@ -29,8 +29,7 @@ from bench.host.lns_files import (
 )
 from bench.host.lns_process import alive
 from bench.rig.case_setup import DoorRules
-from bench.rig.in_memory.shared_store import configuration_in
-from bench.rig.in_memory.written_files import new_folder
+from bench.rig.in_memory.written_files import configuration_in, new_folder
 from bench.sockets import LATENCY_US
 from bench.station.web_socket import StationTls, WebSocketLink, connect, discover, station_files
 from bench.verdict.owner import Found

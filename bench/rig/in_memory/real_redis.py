@@ -11,9 +11,8 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random
 from shutil import rmtree
 from threading import Event
@@ -66,10 +65,10 @@ from bench.rig.in_memory.memory_twin import (
     TwinStore,
     meet_strangers,
 )
-from bench.rig.in_memory.written_files import new_folder
+from bench.rig.in_memory.written_files import new_folder, told_without_folder
 from bench.rig.provisioning import kept_for_inspector
 from lns.clock import now_us
-from lns.config import Config, ConfigError, LnsFile
+from lns.config import Config, LnsFile
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
 from lns.lorawan.identifiers import Eui, dev_addr, eui
@@ -117,15 +116,6 @@ class SlowWire(Protocol):
 
     @property
     def delay_us(self) -> int: ...
-
-
-@contextmanager
-def told_without_folder(file: Path) -> Iterator[None]:
-    """ConfigError names a file, and not its folder, which has another name in each run."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
 
 
 def there_is_one() -> bool:

@@ -3,145 +3,40 @@
 In memory, which they share; one that is alone in a file; or in a real Redis.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import is_
-from pathlib import Path
 from random import Random
-from shutil import rmtree
-from sqlite3 import Connection
-from weakref import finalize
+from typing import TypeVar
 
 import msgspec
 
-from bench.host.lns_files import toml_text
+from bench.capture import Record
 from bench.inspection.consumer import ConsumerBooks
 from bench.inspection.store import Kept
 from bench.rig.case_setup import CaseSetup
+from bench.rig.in_memory.mistakes import stumble
 from bench.rig.in_memory.promises import ill_written
-from bench.rig.in_memory.real_redis import RealRedis, there_is_one, told_without_folder
-from bench.rig.in_memory.written_files import ill_kept, new_folder, seize
-from bench.rig.interfaces import Store
+from bench.rig.in_memory.real_redis import RealRedis, there_is_one
+from bench.rig.in_memory.written_files import DiskStore
+from bench.rig.interfaces import Store, Wire
 from bench.rig.provisioning import kept_for_inspector
-from bench.verdict.owner import Found, ScenarioMistake
+from bench.verdict.case import fault_fields
+from bench.verdict.owner import Found, Owner, ScenarioMistake
 from lns.clock import StoreUnavailable, now_us
-from lns.config import Config, load
-from lns.dedup.claim import Bid
+from lns.dedup.claim import Bid, Claim
 from lns.dedup.session import Session
-from lns.lorawan.identifiers import Eui
+from lns.lorawan.identifiers import DevAddr, Eui
 from lns.store.inbox_store import at_once
 from lns.store.memory import SESSIONS_MAX, MemoryClaims, MemoryStore
+from lns.store.redis_claims import PATIENCE_US as CLAIM_PATIENCE_US
+from lns.store.redis_wire import PATIENCE_US
 from lns.store.sqlite import SqliteStore
 
-
-class ToldStore(SqliteStore):
-    """A file that tells of each write as soon as it is on the disk.
-
-    What a write that failed has left in mind all the same is `found`.
-    """
-
-    def __init__(self, path: Path, wrote: Callable[[], None], found: Callable[[str], None]) -> None:
-        super().__init__(path)
-        self._wrote, self._found = wrote, found
-        for text in self._file.read_at_once(lambda db: list(ill_kept(db))):
-            found(text)
-
-    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
-        due = tuple(map(Session.snapshot, sessions))
-        with self._looked_at(dev_eui):
-            await super().keep_sessions(dev_eui, sessions)
-        self._know(dev_eui, due)
-
-    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
-        due = tuple(map(Session.snapshot, sessions))
-        with self._looked_at(dev_eui):
-            kept = await super().keep_join(dev_eui, dev_nonce, sessions)
-        self._know(dev_eui, due if kept else self.sessions(dev_eui))
-        return kept
-
-    def _know(self, dev_eui: Eui, due: tuple[Session, ...]) -> None:
-        """A write is on the disk, and in mind."""
-        self._wrote()
-        if self.sessions(dev_eui) != due:
-            self._found(f"{dev_eui}: expected in mind what was written, observed something else")
-
-    @contextmanager
-    def _looked_at(self, dev_eui: Eui) -> Iterator[None]:
-        before = self.sessions(dev_eui), self.dev_nonces(dev_eui)
-        try:
-            yield
-        except StoreUnavailable:
-            if (self.sessions(dev_eui), self.dev_nonces(dev_eui)) != before:
-                self._found(f"{dev_eui}: expected as it was before a write that failed")
-            raise
-
-    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
-        join_nonce = await super().next_join_nonce(dev_eui, least)
-        self._wrote()
-        return join_nonce
-
-
-def configuration_in(file: Path) -> Config:
-    """What a server reads of its configuration; ConfigError names files, and no folder."""
-    with told_without_folder(file):
-        return load(file)
-
-
-class DiskStore:
-    """The file of one server, which outlives it; whoever opens it reads what is there."""
-
-    def __init__(self, found: Callable[[str], None]) -> None:
-        folder = new_folder("store")
-        self._found = found
-        self._path = folder / "sessions"
-        self._full: Connection | None = None
-        self._writes_left = 0
-        self._opened = [ToldStore(self._path, self._count, self._found)]
-        self.end = finalize(self, _remove, folder, self._opened)
-        """Removes it all; so does whoever forgets it."""
-
-    @property
-    def newest(self) -> SqliteStore:
-        """The store of the server that runs."""
-        return self._opened[0]
-
-    def open(self) -> SqliteStore:
-        """A store of what the file has by now; the one before it takes nothing more."""
-        self.newest.close()
-        self._opened[0] = ToldStore(self._path, self._count, self._found)
-        return self.newest
-
-    def configured(
-        self, settings: Mapping[str, object], devices: Sequence[Mapping[str, object]]
-    ) -> Config:
-        """What a server reads of its configuration; ConfigError names files, and no folder."""
-        lns = self._path.with_name("lns.toml")
-        lns.write_text(toml_text(settings), "utf-8")
-        lns.with_name("devices.toml").write_text(toml_text({"device": devices}), "utf-8")
-        return configuration_in(lns)
-
-    def fill(self, after: int = 0) -> None:
-        """Let nothing more be written than so many writes, until `free`."""
-        self._writes_left = after
-        if not after:
-            self._full = seize(self._path)
-
-    def _count(self) -> None:
-        if self._writes_left:
-            self._writes_left -= 1
-            if not self._writes_left:
-                self.fill()
-
-    def free(self) -> None:
-        self._writes_left = 0
-        if self._full is not None:
-            self._full.close()
-            self._full = None
-
-
-def _remove(folder: Path, opened: list[ToldStore]) -> None:
-    opened[0].close()
-    rmtree(folder, ignore_errors=True)
+T = TypeVar("T")
 
 
 class SharedStore:
@@ -152,8 +47,13 @@ class SharedStore:
     """
 
     def __init__(
-        self, *, retention_us: int, found: Callable[[str], None] = lambda text: None
+        self,
+        *,
+        retention_us: int,
+        found: Callable[[str], None] = lambda text: None,
+        missed: Callable[[str], None] | None = None,
     ) -> None:
+        self.watched = None if missed is None else Watched(missed)
         self.claims: MemoryClaims | None = None
         self.sessions_max = SESSIONS_MAX
         self._retention_us = retention_us
@@ -175,7 +75,8 @@ class SharedStore:
         """What it keeps, as one server knows it."""
         if lns not in self.stores:
             first = next(iter(self.stores.values()), None)
-            self.stores[lns] = MemoryStore(first)
+            store = NotingStore(first, self.watched) if self.watched else MemoryStore(first)
+            self.stores[lns] = store
         return self.stores[lns]
 
     def at(self, lns: str) -> MemoryStore | SqliteStore:
@@ -209,10 +110,9 @@ class SharedStore:
 
     def begin_claims(self) -> None:
         """Let servers ask who owns a frame, from now on."""
+        rules = {"retention_us": self._retention_us, "sessions_max": self.sessions_max}
         if self.claims is None:
-            self.claims = MemoryClaims(
-                now_us, retention_us=self._retention_us, sessions_max=self.sessions_max
-            )
+            self.claims = (NotingClaims if self.watched else MemoryClaims)(now_us, **rules)
 
     def remember_for(self, retention_us: int) -> None:
         """How long it remembers a frame that was claimed; before any was."""
@@ -221,6 +121,8 @@ class SharedStore:
 
     def lose_everything(self) -> None:
         self.stores = {}
+        if self.watched is not None:
+            self.watched.keeper.clear()
         if self.redis is not None:
             self.redis.empty()
             for books in self.of_inboxes:  # they lie beside what servers share
@@ -233,6 +135,325 @@ class SharedStore:
             self.begin_claims()
 
 
+# `StoreWire` is the way to what servers share, and what a fault does to that; `FarStore` is what a
+# server sees of it.
+class StoreWire(Wire):
+    """The wire of one network server; whole, slow or cut.
+
+    What a server asks is as long under way as the answer, or another share of a delay. For the
+    answer it waits as long as it would for that of a Redis, for a claim less than for anything
+    else: what arrives later is lost, although it was done.
+    """
+
+    def __init__(self, lns: str, record: Record, *, asking: float = 0.5) -> None:
+        self._lns = lns
+        self._record = record
+        self._asking = asking
+        self.mistakes: list[str] = []
+        self.is_cut = False
+        self.delay_us = 0
+        self._faults: dict[str, dict[str, int]] = {}
+
+    async def claimed(self, work: Callable[[], Awaitable[T]]) -> T:
+        """`carry`, for a claim."""
+        return await self.carry(work, CLAIM_PATIENCE_US)
+
+    async def carry(self, work: Callable[[], Awaitable[T]], patience_us: int = PATIENCE_US) -> T:
+        """The answer from the other end; StoreUnavailable when it does not come in time."""
+        if "store" in self.mistakes:
+            stumble(self.mistakes, "store")
+        if self.is_cut:
+            raise StoreUnavailable("the wire to the store is cut")
+        delay_us = self.delay_us
+        waits_us = min(delay_us, patience_us)
+        asking_us = int(waits_us * self._asking)
+        if asking_us:
+            await asyncio.sleep(asking_us / 1_000_000)
+        answer = await work()
+        if delay_us:
+            await asyncio.sleep((waits_us - asking_us) / 1_000_000)
+        if delay_us >= patience_us:
+            raise StoreUnavailable(f"the store does not answer within {patience_us} us")
+        return answer
+
+    def cut(self) -> None:
+        self.is_cut = True
+        self._begin("cut", {})
+
+    def delay(self, us: int) -> None:
+        self.delay_us = us
+        self._begin("delay", {"after_us": us})
+
+    async def restore(self) -> None:
+        self.mend()
+
+    def mend(self) -> None:
+        self.is_cut, self.delay_us = False, 0
+        for fault in list(self._faults):
+            self._end(fault)
+
+    def _begin(self, fault: str, detail: dict[str, int]) -> None:
+        self._end(fault)
+        self._faults[fault] = detail
+        self._note("fault.begin", fault, detail)
+
+    def _end(self, fault: str) -> None:
+        detail = self._faults.pop(fault, None)
+        if detail is not None:
+            self._note("fault.end", fault, detail)
+
+    def _note(self, kind: str, fault: str, detail: dict[str, int]) -> None:
+        self._record("bench", kind, fault_fields("store", fault, detail, server=self._lns))
+
+
+class FarStore:
+    """Store and claims at the other end of a wire, as one run of a network server uses them.
+
+    StoreUnavailable where the wire does not bring an answer (`lns.registry.SessionStore`).
+    Of DevNonces the server knows what it has read or written itself, and nothing newer.
+    """
+
+    def __init__(self, lns: str, store: SharedStore, wire: StoreWire) -> None:
+        self._lns = lns
+        self._far = store
+        self._wire = wire
+        self._dev_nonces: defaultdict[Eui, set[int]] = defaultdict(set)
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        self._dev_nonces[dev_eui] |= self._store().dev_nonces(dev_eui)
+        return self._store().sessions(dev_eui)
+
+    def dev_nonces(self, dev_eui: Eui) -> frozenset[int]:
+        return frozenset(self._dev_nonces[dev_eui])
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        await self._wire.carry(lambda: self._store().keep_sessions(dev_eui, sessions))
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        if dev_nonce in self._dev_nonces[dev_eui]:
+            return False
+        kept = await self._wire.carry(lambda: self._store().keep_join(dev_eui, dev_nonce, sessions))
+        self._dev_nonces[dev_eui].add(dev_nonce)
+        if kept and self._far.claims is not None:
+            self._far.claims.begin(dev_eui, sessions[0].dev_addr)
+        return kept
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        return await self._wire.carry(lambda: self._store().next_join_nonce(dev_eui, least))
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        await self._wire.carry(lambda: self._store().refresh(dev_eui))
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        return await self._wire.carry(lambda: self._store().devices_with(dev_addr))
+
+    async def claim(self, bid: Bid) -> Claim:
+        return await self._wire.claimed(lambda: self._claims().claim(bid))
+
+    async def take_f_cnt_down(self, bid: Bid) -> int | None:
+        return await self._wire.claimed(lambda: self._claims().take_f_cnt_down(bid))
+
+    async def release(self, bid: Bid, claim: Claim) -> None:
+        await self._wire.claimed(lambda: self._claims().release(bid, claim))
+
+    def _store(self) -> MemoryStore:
+        return self._far.stores.get(self._lns) or self._far.of(self._lns)
+
+    def _claims(self) -> MemoryClaims:
+        assert self._far.claims is not None, "this server has nobody to ask"
+        return self._far.claims
+
+
+_MOMENT_US = 1_000
+_Act = tuple[str, tuple[object, ...], object]
+"""What a store in memory has done, of what, and what that came to."""
+_DONE: ContextVar[list[_Act] | None] = ContextVar("done for who asks now", default=None)
+
+
+def _note(what: str, result: object, *of: object) -> None:
+    if (done := _DONE.get()) is not None:
+        done.append((what, of, result))
+
+
+class Watched:
+    """What is missed by a store in memory, and who took last what servers know of a device."""
+
+    def __init__(self, missed: Callable[[str], None]) -> None:
+        self.missed = missed
+        self.keeper: dict[Eui, NotingStore] = {}
+
+
+class NotingStore(MemoryStore):
+    """It notes what it does for whoever asks."""
+
+    def __init__(self, beside: MemoryStore | None, watched: Watched) -> None:
+        super().__init__(beside)
+        self._watched = watched
+
+    def is_keeper(self, dev_eui: Eui) -> bool:
+        """Whether it keeps what was kept last of a device, itself or by sharing it."""
+        keeper = self._watched.keeper.get(dev_eui, self)
+        return self._sessions is keeper._sessions
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        sessions = super().sessions(dev_eui)
+        _note("sessions", sessions, dev_eui)
+        if not self.is_keeper(dev_eui):
+            self._watched.missed(f"{dev_eui}: expected what is kept, observed other sessions")
+        return sessions
+
+    def preset(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        self._watched.keeper[dev_eui] = self
+        super().preset(dev_eui, sessions)
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        self._watched.keeper[dev_eui] = self
+        await super().keep_sessions(dev_eui, sessions)
+        _note("keep_sessions", None, dev_eui, sessions)
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        kept = await super().keep_join(dev_eui, dev_nonce, sessions)
+        self._watched.keeper[dev_eui] = self if kept else self._watched.keeper.get(dev_eui, self)
+        _note("keep_join", kept, dev_eui, dev_nonce, sessions)
+        return kept
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        join_nonce = await super().next_join_nonce(dev_eui, least)
+        _note("next_join_nonce", join_nonce, dev_eui, least)
+        return join_nonce
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        await super().refresh(dev_eui)
+        _note("refresh", None, dev_eui)
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        devices = await super().devices_with(dev_addr)
+        _note("devices_with", devices, dev_addr)
+        return devices
+
+
+class NotingClaims(MemoryClaims):
+    """They note what they do for whoever asks."""
+
+    async def claim(self, bid: Bid) -> Claim:
+        claim = await super().claim(bid)
+        _note("claim", claim, bid)
+        return claim
+
+    async def take_f_cnt_down(self, bid: Bid) -> int | None:
+        f_cnt_down = await super().take_f_cnt_down(bid)
+        _note("take_f_cnt_down", f_cnt_down, bid)
+        return f_cnt_down
+
+    async def release(self, bid: Bid, claim: Claim) -> None:
+        await super().release(bid, claim)
+        _note("release", None, bid, claim)
+
+    def forget(self, dev_eui: Eui) -> None:
+        super().forget(dev_eui)
+        _note("forget", None, dev_eui)
+
+
+class WatchedStore:
+    """A store in memory and the wire to it, as a server meets them: each answer is looked at.
+
+    What is not as it was asked, comes too late or not at all though nobody has disturbed the wire
+    is missed by the store: then the case proves nothing about its servers.
+    """
+
+    def __init__(self, lns: str, far: FarStore, wire: StoreWire, watched: Watched) -> None:
+        self._lns, self._far = lns, far
+        self._wire, self._missed = wire, watched.missed
+        self.dev_nonces = far.dev_nonces
+
+    def sessions(self, dev_eui: Eui) -> tuple[Session, ...]:
+        with _looked_at() as done:
+            sessions = self._far.sessions(dev_eui)
+        self._look("sessions", (dev_eui,), sessions, done)
+        return sessions
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        act = "keep_sessions", (dev_eui, sessions)
+        await self._answer(act, self._far.keep_sessions(dev_eui, sessions))
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        act, is_used = "keep_join", dev_nonce in self._far.dev_nonces(dev_eui)
+        work = self._far.keep_join(dev_eui, dev_nonce, sessions)
+        return await self._answer((act, (dev_eui, dev_nonce, sessions)), work, is_used=is_used)
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        act = "next_join_nonce", (dev_eui, least)
+        return await self._answer(act, self._far.next_join_nonce(dev_eui, least))
+
+    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
+        act = "devices_with", (dev_addr,)
+        return await self._answer(act, self._far.devices_with(dev_addr))
+
+    async def refresh(self, dev_eui: Eui) -> None:
+        await self._answer(("refresh", (dev_eui,)), self._far.refresh(dev_eui))
+
+    async def claim(self, bid: Bid) -> Claim:
+        return await self._answer(("claim", (bid,)), self._far.claim(bid), CLAIM_PATIENCE_US)
+
+    async def take_f_cnt_down(self, bid: Bid) -> int | None:
+        act = "take_f_cnt_down", (bid,)
+        return await self._answer(act, self._far.take_f_cnt_down(bid), CLAIM_PATIENCE_US)
+
+    async def release(self, bid: Bid, claim: Claim) -> None:
+        act = "release", (bid, claim)
+        await self._answer(act, self._far.release(bid, claim), CLAIM_PATIENCE_US)
+
+    async def _answer(
+        self,
+        asked: tuple[str, tuple[object, ...]],
+        work: Awaitable[T],
+        patience_us: int = PATIENCE_US,
+        *,
+        is_used: bool = False,
+    ) -> T:
+        what, of = asked
+        began_us, wait_us = now_us(), min(self._wire.delay_us, patience_us)
+        is_away = self._wire.is_cut or wait_us == patience_us
+        try:
+            with _looked_at() as done:
+                answer = await work
+            if not (is_used and answer is False):
+                self._look(what, of, answer, done)
+            return answer
+        except StoreUnavailable as away:
+            if not is_away:
+                self._miss(what, "an answer", away)
+            raise
+        finally:
+            waited_us = now_us() - began_us
+            if waited_us > wait_us + _MOMENT_US:
+                self._miss(what, f"an answer after {wait_us} us", f"{waited_us} us")
+
+    def _look(
+        self, what: str, of: tuple[object, ...], answer: object, done: Sequence[_Act]
+    ) -> None:
+        """It is done once, as it was asked for, and the answer is what that came to."""
+        if [one[:2] for one in done] != [(what, of)]:
+            seen = ", ".join(one[0] for one in done) or "nothing"
+            self._miss(what, "that done, once and as asked", seen)
+        elif answer != done[0][2]:
+            self._miss(what, f"told {done[0][2]}", answer)
+
+    def _miss(self, what: str, due: object, seen: object) -> None:
+        self._missed(f"{what} of {self._lns}: expected {due}, observed {seen}")
+
+
+@contextmanager
+def _looked_at() -> Iterator[list[_Act]]:
+    """What is done meanwhile, in this task."""
+    done: list[_Act] = []
+    token = _DONE.set(done)
+    try:
+        yield done
+    finally:
+        _DONE.reset(token)
+
+
 class CaseStore(Store):
     """The store of the servers in this process; `has_claims`: even one that is alone asks it."""
 
@@ -240,7 +461,11 @@ class CaseStore(Store):
 
     def __init__(self, setup: CaseSetup, *, has_claims: bool) -> None:
         self._setup = setup
-        self.shared = SharedStore(retention_us=setup.retention_us, found=self._find)
+        self.shared = SharedStore(
+            retention_us=setup.retention_us,
+            found=self._find,
+            missed=lambda text: setup.case.missed(Owner.STORE, f"the store in memory: {text}"),
+        )
         if has_claims:
             self.shared.begin_claims()
 

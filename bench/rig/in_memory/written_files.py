@@ -1,4 +1,4 @@
-"""What stands in what a network server writes, its outbox and its capture, and does it last?
+"""What stands in what a network server writes, outbox, capture and sessions, and does it last?
 
 The capture has a line for all that the server did. It is a file as the program writes it: it may be
 full for a while, is torn when the server is killed, and goes on in a new one when it has grown.
@@ -17,20 +17,24 @@ from shutil import rmtree
 from sqlite3 import Connection, OperationalError, connect
 from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 from msgspec.json import encode
 from msgspec.structs import astuple
 
+from bench.host.lns_files import toml_text
 from bench.rig.in_memory.mistakes import no_file_beyond
 from bench.verdict.owner import Found, Scrutiny
 from lns.capture import Capture
-from lns.clock import now_us
-from lns.config import Config
+from lns.clock import StoreUnavailable, now_us
+from lns.config import Config, ConfigError, load
+from lns.dedup.session import Session
 from lns.delivery.outbox import Outbox, state_of
 from lns.delivery.publisher import UpstreamUnavailable
 from lns.events import Event, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.running import Recorder
+from lns.store.sqlite import SqliteStore
 
 _IN_MEMORY = Path("/dev/shm")
 _LATER_TABLES, _LATER_COLUMNS = ("parked",), ("remove_duplicates_key", "since_us")
@@ -395,3 +399,122 @@ class CaptureFile:
     @property
     def _check(self) -> Scrutiny:
         return Scrutiny(rule="capture", of=f"what {self._lns} has written", t_us=now_us())
+
+
+class ToldStore(SqliteStore):
+    """A file that tells of each write as soon as it is on the disk.
+
+    What a write that failed has left in mind all the same is `found`.
+    """
+
+    def __init__(self, path: Path, wrote: Callable[[], None], found: Callable[[str], None]) -> None:
+        super().__init__(path)
+        self._wrote, self._found = wrote, found
+        for text in self._file.read_at_once(lambda db: list(ill_kept(db))):
+            found(text)
+
+    async def keep_sessions(self, dev_eui: Eui, sessions: tuple[Session, ...]) -> None:
+        due = tuple(map(Session.snapshot, sessions))
+        with self._looked_at(dev_eui):
+            await super().keep_sessions(dev_eui, sessions)
+        self._know(dev_eui, due)
+
+    async def keep_join(self, dev_eui: Eui, dev_nonce: int, sessions: tuple[Session, ...]) -> bool:
+        due = tuple(map(Session.snapshot, sessions))
+        with self._looked_at(dev_eui):
+            kept = await super().keep_join(dev_eui, dev_nonce, sessions)
+        self._know(dev_eui, due if kept else self.sessions(dev_eui))
+        return kept
+
+    def _know(self, dev_eui: Eui, due: tuple[Session, ...]) -> None:
+        """A write is on the disk, and in mind."""
+        self._wrote()
+        if self.sessions(dev_eui) != due:
+            self._found(f"{dev_eui}: expected in mind what was written, observed something else")
+
+    @contextmanager
+    def _looked_at(self, dev_eui: Eui) -> Iterator[None]:
+        before = self.sessions(dev_eui), self.dev_nonces(dev_eui)
+        try:
+            yield
+        except StoreUnavailable:
+            if (self.sessions(dev_eui), self.dev_nonces(dev_eui)) != before:
+                self._found(f"{dev_eui}: expected as it was before a write that failed")
+            raise
+
+    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
+        join_nonce = await super().next_join_nonce(dev_eui, least)
+        self._wrote()
+        return join_nonce
+
+
+@contextmanager
+def told_without_folder(file: Path) -> Iterator[None]:
+    """ConfigError names a file, and not its folder, which has another name in each run."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(f"{file.parent}/", "")) from None
+
+
+def configuration_in(file: Path) -> Config:
+    """What a server reads of its configuration; ConfigError names files, and no folder."""
+    with told_without_folder(file):
+        return load(file)
+
+
+class DiskStore:
+    """The file of one server, which outlives it; whoever opens it reads what is there."""
+
+    def __init__(self, found: Callable[[str], None]) -> None:
+        folder = new_folder("store")
+        self._found = found
+        self._path = folder / "sessions"
+        self._full: Connection | None = None
+        self._writes_left = 0
+        self._opened = [ToldStore(self._path, self._count, self._found)]
+        self.end = finalize(self, _remove, folder, self._opened)
+        """Removes it all; so does whoever forgets it."""
+
+    @property
+    def newest(self) -> SqliteStore:
+        """The store of the server that runs."""
+        return self._opened[0]
+
+    def open(self) -> SqliteStore:
+        """A store of what the file has by now; the one before it takes nothing more."""
+        self.newest.close()
+        self._opened[0] = ToldStore(self._path, self._count, self._found)
+        return self.newest
+
+    def configured(
+        self, settings: Mapping[str, object], devices: Sequence[Mapping[str, object]]
+    ) -> Config:
+        """What a server reads of its configuration; ConfigError names files, and no folder."""
+        lns = self._path.with_name("lns.toml")
+        lns.write_text(toml_text(settings), "utf-8")
+        lns.with_name("devices.toml").write_text(toml_text({"device": devices}), "utf-8")
+        return configuration_in(lns)
+
+    def fill(self, after: int = 0) -> None:
+        """Let nothing more be written than so many writes, until `free`."""
+        self._writes_left = after
+        if not after:
+            self._full = seize(self._path)
+
+    def _count(self) -> None:
+        if self._writes_left:
+            self._writes_left -= 1
+            if not self._writes_left:
+                self.fill()
+
+    def free(self) -> None:
+        self._writes_left = 0
+        if self._full is not None:
+            self._full.close()
+            self._full = None
+
+
+def _remove(folder: Path, opened: list[ToldStore]) -> None:
+    opened[0].close()
+    rmtree(folder, ignore_errors=True)

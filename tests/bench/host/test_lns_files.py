@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.lns_files import device_tables, toml_text
-from bench.rig.in_memory.shared_store import DiskStore
+from bench.rig.in_memory.written_files import DiskStore
 from bench.rig.provisioning import provision
 from lns.config import ConfigError, load_devices
 from lns.dedup.strategy import Strategy

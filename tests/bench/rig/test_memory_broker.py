@@ -3,8 +3,16 @@
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
-from bench.rig.in_memory.application import MemoryBroker, Witness
+import pytest
+
+from bench.rig.in_memory.application import MemoryBroker, Outboxes, Witness
+from bench.rig.rig import Rig
+from bench.verdict.case import Result
+from bench.verdict.expectation import Table
+from tests.bench.rig.played import play
 
 TOPIC = "lorawan/lns-a/70B3D57ED0000001/up"
 
@@ -123,3 +131,68 @@ def test_every_message_is_called_what_it_is() -> None:
         ]  # fmt: skip
 
     inside_a_loop(play)
+
+
+def test_a_broker_that_brings_a_message_twice_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    brings = MemoryBroker._bring
+
+    def twice(self: MemoryBroker, session: Any, number: int) -> None:
+        brings(self, session, number)
+        brings(self, session, number)
+
+    def play() -> None:
+        broker, kinds = broker_and_kinds()
+        broker.connect("c", Inbox().take)
+        broker.publish(TOPIC, message(1))
+        assert kinds == ["upstream.published", "stimulus.missed"]
+
+    monkeypatch.setattr(MemoryBroker, "_bring", twice)
+    inside_a_loop(play)
+
+
+def test_a_broker_that_brings_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def play() -> None:
+        broker, kinds = broker_and_kinds()
+        broker.connect("c", Inbox().take)
+        broker.publish(TOPIC, message(1))
+        assert kinds == ["upstream.published", "stimulus.missed"]
+
+    monkeypatch.setattr(MemoryBroker, "_bring", lambda *_: None)
+    inside_a_loop(play)
+
+
+FIRST = Table("""
+    strategy kind        | first
+    *        unconfirmed | NonDuplicate forwarded NotAsked
+""")
+
+
+def sends_twice(self: Outboxes, topic: str, body: dict[str, object]) -> None:
+    for _ in range(2):
+        self._broker.publish(topic, body)
+
+
+def sends_on_another_topic(self: Outboxes, topic: str, body: dict[str, object]) -> None:
+    self._broker.publish(f"{topic}s", body)
+
+
+@pytest.mark.parametrize(
+    ("sends", "seen"),
+    [
+        (lambda *_: None, "0 times"),
+        (sends_twice, "2 times"),
+        (sends_on_another_topic, "another topic, or number"),
+    ],
+    ids=["nothing", "twice", "on another topic"],
+)
+def test_what_a_server_has_handed_over_is_heard_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sends: Any, seen: str
+) -> None:
+    async def scenario(rig: Rig) -> None:
+        rig.only("west")
+        rig.expect(await rig.alpha.send(), FIRST, first="west")
+
+    monkeypatch.setattr(Outboxes, "_send", sends)
+    verdict = play(tmp_path, scenario).verdict
+    assert (verdict.result, verdict.owner) == (Result.INCONCLUSIVE, "broker")
+    assert verdict.reasons[0].endswith(f"heard 1 times, as it was handed over, observed {seen}")

@@ -19,6 +19,7 @@ ANSWERED = Table("""
 PASSED = (
     "rig/case_setup",
     "rig/in_memory/application",
+    "rig/in_memory/shared_store",
     "rig/rig",
     "rig/simulated_rig",
     "station/tap",

@@ -140,6 +140,17 @@ def test_a_failure_beats_the_error_and_the_error_is_told_too(open_case: Open) ->
     assert verdict.reasons[-1] == "besides: OSError: no board"
 
 
+def test_an_error_breaks_nothing_where_the_bench_has_missed_something(open_case: Open) -> None:
+    case = open_case()
+    case.begin()
+    play(case)
+    expect(case)
+    case.missed("store", "it has kept nothing")
+    verdict = case.end("CommandRefused: not joined", owner="device")
+    reasons = "it has kept nothing", "then: CommandRefused: not joined"
+    assert verdict == Verdict(Result.INCONCLUSIVE, "store", reasons)
+
+
 def test_a_case_that_expects_nothing_is_an_error(open_case: Open, tmp_path: Path) -> None:
     case = open_case()
     case.begin()

@@ -122,3 +122,20 @@ def test_clocks_and_the_first_words_are_spelled_as_recorded() -> None:
         '{"msgtype":"version","station":"2.0.6","firmware":"f","package":"f","model":"linux",'
         '"protocol":2,"features":"rmtsh gps"}'
     )
+
+
+def test_stations_in_software_spell_as_real_ones_do() -> None:
+    assert wire.misspelt() == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "wrong"),
+    [("_signed", "MIC", 0), ("_dashed", "JoinEui", "-"), ("kind_of", "updf", None)],
+)
+def test_who_spells_another_way_is_known(
+    monkeypatch: pytest.MonkeyPatch, name: str, field: str, wrong: Any
+) -> None:
+    wire.misspelt.cache_clear()
+    monkeypatch.setattr(wire, name, lambda octets: wrong)
+    assert any(field in due for _, due, _ in wire.misspelt())
+    wire.misspelt.cache_clear()

@@ -41,7 +41,7 @@ class Air:
         self.medium.attach(self.far, hears="up")
 
     def record(self, source: str, kind: str, fields: dict[str, object]) -> None:
-        assert source == "air"
+        assert source == ("bench" if kind == "stimulus.missed" else "air")
         self.events.append((kind, fields))
 
     def send(self, sender: Eui = ALPHA, *, freq_hz: int = 868_100_000, dr: int = 5) -> Transmission:
@@ -247,3 +247,15 @@ def test_strength_is_told_without_its_fraction() -> None:
     ]
     assert strengths == [math.trunc(strength) for strength in exact]
     assert strengths != [round(strength) for strength in exact]
+
+
+def test_an_air_that_loses_what_was_heard_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Medium, "_loss", lambda self, *frame: "faded")
+
+    async def scene(air: Air) -> None:
+        air.send()
+
+    air = on_air(scene)
+    missed = [fields for kind, fields in air.events if kind == "stimulus.missed"]
+    assert [one["owner"] for one in missed] == ["air", "air"]
+    assert missed[0]["reason"] == f"transmission 1 at {NEAR}: expected another end than faded"

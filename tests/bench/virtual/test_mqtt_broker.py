@@ -293,3 +293,60 @@ def test_a_broker_that_stops_says_so(tmp_path: Path) -> None:
         assert await said(line, b"") == bytes.fromhex("e002 8b00")
 
     assert played(tmp_path, talk) == []
+
+
+NO_PUBACK = "PUBACK of 7: expected one, observed none"
+TWO_PUBACKS = "PUBACK of 7: expected none, observed one"
+
+
+@pytest.mark.parametrize(
+    ("times", "due"), [(0, [NO_PUBACK]), (1, []), (2, [TWO_PUBACKS])], ids=["none", "one", "two"]
+)
+def test_a_broker_that_acknowledges_otherwise_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, times: int, due: list[str]
+) -> None:
+    missed: list[str] = []
+
+    def answer(self: Client, topic: str, body: bytes) -> None:
+        for _ in range(times):
+            self._say(0x40, body)
+
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.missed = missed.append
+        await said(line, CONNECT)
+        await said(line, PUBLISH)
+        await asyncio.sleep(1)
+
+    monkeypatch.setattr(Client, "_answer", answer)
+    played(tmp_path, talk)
+    assert missed == due
+
+
+def test_a_broker_that_refuses_what_it_is_to_take_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    missed: list[str] = []
+
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.missed = missed.append
+        await said(line, CONNECT)
+        await said(line, PUBLISH)
+
+    monkeypatch.setattr(MqttBroker, "take", lambda self, message: 0x97)
+    played(tmp_path, talk)
+    assert missed == ["PUBACK of 7: expected taken, observed refused"]
+
+
+def test_who_has_left_is_owed_nothing(tmp_path: Path) -> None:
+    missed: list[str] = []
+
+    async def talk(line: socket.socket, broker: MqttBroker) -> None:
+        broker.missed = missed.append
+        broker.puback_us = 500_000
+        await said(line, CONNECT)
+        await said(line, PUBLISH)
+        broker.hang_up()
+        await asyncio.sleep(1)
+
+    played(tmp_path, talk)
+    assert missed == []
