@@ -56,6 +56,7 @@ def _by_two_servers(rows: str, frame: str) -> str:
 
 
 _KEY = "run, case, dev_eui, station, f_cnt, marked"
+_KEPT = "|> LEFT ANTI JOIN (FROM cases |> WHERE exists(faults, f -> f.emptied)) USING (run, case)"
 _MESSAGE_ID = (
     r"'^([0-9A-F]{16})-([0-9A-F]{8})(?:[.][0-9]+)?-([0-9]+)(?:[.][0-9A-F]{8})?"
     r"(?:-[0-9A-F]{16}-[0-9]+)?$'"
@@ -184,8 +185,7 @@ FROM scheduled |> WHERE f_cnt_down IS NOT NULL AND case IS NOT NULL
 |> EXTEND max(f_cnt_down) OVER (PARTITION BY lns, dev_addr, dev_eui, run, case
      ORDER BY {ARRIVAL} {BEFORE}) AS own, count(*) OVER (PARTITION BY f_cnt_down, dev_addr,
      dev_eui, run, case ORDER BY {ARRIVAL} {BEFORE}) AS before
-|> WHERE f_cnt_down <= own OR before > 0 |> EXTEND greatest(f_cnt_down, own) AS greatest
-|> LEFT ANTI JOIN (FROM cases |> WHERE exists(faults, one -> one.emptied)) USING (run, case)""",
+|> WHERE f_cnt_down <= own OR before > 0 |> EXTEND greatest(f_cnt_down, own) AS greatest {_KEPT}""",
         frame_id="frame_id", station="station", expected="greatest + 1", observed="f_cnt_down",
     ),
     # A frame has one owner, however many servers hear it and however often.
@@ -223,7 +223,7 @@ FROM scheduled |> WHERE f_cnt_down IS NOT NULL AND case IS NOT NULL
 FROM lns_claim |> WHERE f_cnt_down IS NOT NULL AND case IS NOT NULL
 |> EXTEND lag(lns) OVER (PARTITION BY f_cnt_down, dev_addr, dev_eui, run, case ORDER BY {ARRIVAL})
      AS other
-|> WHERE other IS NOT NULL""",
+|> WHERE other IS NOT NULL {_KEPT}""",
         frame_id="frame_id", station="station", observed="f_cnt_down",
     ),
     # What level 2 answered is what the outcome says of it; who never asked has no answer.

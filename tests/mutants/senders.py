@@ -887,8 +887,8 @@ MUTANTS = (
     store_fault(
         "a store answers late though nobody has slowed it down",
         STORE,
-        "        delay_us = self.delay_us\n        waits_s",
-        "        delay_us = self.delay_us or 100_000\n        waits_s",
+        "        delay_us = self.delay_us\n        waits_us",
+        "        delay_us = self.delay_us or 100_000\n        waits_us",
         JOINS,
         says="expected an answer after 0 us, observed 100000 us",
     ),
