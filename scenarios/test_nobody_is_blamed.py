@@ -616,3 +616,18 @@ async def test_what_a_wiped_server_tells_again_it_tells_anew(rig):
     rig.only("west")
     uplink = await rig.alpha.send(confirmed=True)
     rig.expect(uplink, OWNED, owned="west")
+
+
+@pytest.mark.fault("upstream", "is held up, and its server killed between two copies")
+async def test_a_text_that_is_told_again_after_a_crash_has_an_outcome_of_its_own(rig):
+    """The same text three times: the second one dies with its server, and the third is decided."""
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, FIRST, first="west")
+    rig.delay_upstream(milliseconds(1_500), 2)
+    text = rig.told(await rig.craft(rig.charlie, confirmed=True), by="west")
+    for after in seconds(3), milliseconds(500):
+        await rig.say(text, by="west")
+        await rig.wait(after)
+    await rig.restart_lns()
+    await rig.say(text, by="west")

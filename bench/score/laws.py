@@ -27,9 +27,7 @@ ONE_SERVER_ANSWERS = "one server answers"
 ONE_MESSAGE = "one message under Drop"
 NO_COUNTER_TWICE = "no downlink counter claimed twice"
 CLAIMS_AND_OUTCOMES = "claims and outcomes agree"
-BETWEEN_SERVERS = (
-    ONE_OWNER, ONE_SERVER_ANSWERS, ONE_MESSAGE, NO_COUNTER_TWICE, CLAIMS_AND_OUTCOMES,
-)  # fmt: skip
+BETWEEN_SERVERS = ONE_OWNER, ONE_SERVER_ANSWERS, ONE_MESSAGE, NO_COUNTER_TWICE, CLAIMS_AND_OUTCOMES
 _FACTS = ("frame_id", "station", "expected", "observed")
 
 
@@ -85,13 +83,15 @@ _LAWS = (
         """concat(coalesce(frame_id, outcome.frame_id, 'an unreadable text'),
              if(heard, ' has no outcome', ': an outcome without a reception'))""",
         f"""
-FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL
+FROM matched |> EXTEND min(t_us) OVER (PARTITION BY xtime, station, run, case) AS since_us
+|> WHERE NOT (heard AND told) AND case IS NOT NULL
 |> LEFT JOIN (SELECT run, case, if(size(restarts) > 0, {_UNDER_WAY_US} + 2 * coalesce(
      upstream_late_us, 0), -1) AS within_us, kills, cut FROM cases) USING (run, case)
 |> WHERE NOT (heard AND array_contains(cut, station)
-     AND exists(kills, at_us -> at_us BETWEEN t_us AND t_us + within_us)) |> AS m
+     AND exists(kills, at_us -> at_us BETWEEN since_us AND t_us + within_us)) |> AS m
 |> LEFT ANTI JOIN station_link AS lost ON m.heard AND (m.run, m.case, m.station) =
-     (lost.run, lost.case, lost.station) AND lost.t_us - m.t_us BETWEEN 0 AND m.within_us""",
+     (lost.run, lost.case, lost.station)
+     AND lost.t_us BETWEEN m.since_us AND m.t_us + m.within_us""",
         frame_id="coalesce(frame_id, outcome.frame_id)", station="station",
         expected="CAST(heard AS INT)", observed="CAST(told AS INT)",
     ),

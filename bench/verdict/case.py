@@ -460,9 +460,11 @@ def violations(evidence: Evidence) -> list[str]:
 
 
 def _one_outcome_per_reception(evidence: Evidence) -> Iterator[str]:
+    since_us: dict[tuple[str, int | None], int] = {}
     for reception in evidence.receptions:
-        station = reception.station
-        if reception.outcome is None and not evidence.was_cut_short(station, reception.t_us):
+        station, t_us = reception.station, reception.t_us
+        first_us = since_us.setdefault((station, reception.xtime), t_us)
+        if reception.outcome is None and not evidence.was_cut_short(station, first_us, t_us):
             name = evidence.name(station)
             yield f"{reception.frame_id or 'unreadable'} through {name} has no outcome"
     for outcome in evidence.surplus_outcomes:

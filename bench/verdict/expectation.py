@@ -316,17 +316,18 @@ class Evidence:
         lost_us = [*self.links_lost_us.get(station, ())[:1], self.lns_restarted_us]
         return any(at_us is not None and at_us <= t_us + UNDER_WAY_US for at_us in lost_us)
 
-    def was_cut_short(self, station: str, t_us: int) -> bool:
+    def was_cut_short(self, station: str, since_us: int, t_us: int) -> bool:
         """Whether a scenario may have ended the server while it had to do with what it was told.
 
-        A copy waits until its first one is delivered, and then for its own delivery.
+        It was told the same text `since_us`: which of these has no outcome nobody knows. A copy
+        waits until its first one is delivered, and then for its own delivery.
         """
         if not self.lns_restarts:
             return False
         lost_us = [*self.links_lost_us.get(station, ())]
         lost_us += self.lns_killed_us if station in self.cut else ()
         within_us = UNDER_WAY_US + 2 * self.upstream_late_us
-        return any(t_us <= at_us <= t_us + within_us for at_us in lost_us)
+        return any(since_us <= at_us <= t_us + within_us for at_us in lost_us)
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> "Evidence":

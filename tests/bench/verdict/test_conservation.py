@@ -162,6 +162,16 @@ def test_a_downlink_counter_may_not_go_back() -> None:
     assert violation == "no downlink counter twice: 70B3D57ED0000001: FCntDown 0 after 7"
 
 
+@pytest.mark.parametrize(("lost_us", "excused"), [(400_000, True), (-1, False)])
+def test_of_equal_texts_nobody_knows_which_died_with_its_server(
+    lost_us: int, excused: bool
+) -> None:
+    told = [{**heard(WEST, 11), "t_us": at_us} for at_us in (0, 9_000_000)]
+    told += [{**restart(), "t_us": 500_000}, {**outcome(WEST, 11, FIRST), "t_us": 9_000_001}]
+    events = sorted([{**link_lost(WEST), "t_us": lost_us}, *told], key=lambda one: one["t_us"])
+    assert (OUTCOME not in rules(events)) is excused
+
+
 @pytest.mark.parametrize(("empty", "broken"), [(True, set()), (False, {COUNTER})])
 def test_of_counters_that_a_store_forgot_nobody_knows(empty: bool, broken: set[str]) -> None:
     lost = {"seam": "store", "fault": "restart", "detail": {"empty": empty}, "case": "c"}

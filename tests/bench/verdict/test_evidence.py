@@ -138,7 +138,7 @@ def test_a_frame_may_end_with_its_server_while_its_message_and_that_of_its_first
             {**lost, "t_us": lost_us}, restart(),
         )
     )  # fmt: skip
-    assert evidence.was_cut_short(WEST, 0) is is_excused
+    assert evidence.was_cut_short(WEST, 0, 0) is is_excused
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_frame_of_a_station_that_is_cut_off_ends_with_the_server_that_is_kille
             {**killed, "t_us": killed_us}, restart(),
         )
     )  # fmt: skip
-    assert evidence.was_cut_short(WEST, 0) is is_excused
+    assert evidence.was_cut_short(WEST, 0, 0) is is_excused
 
 
 def test_all_that_the_parties_wrote_is_kept() -> None:
