@@ -14,6 +14,12 @@ TOLD_AGAIN = FIRST + Table("""
 pytestmark = pytest.mark.requires("virtual time")  # what matters is when each of them happens
 
 
+async def send_its_own(rig):
+    """A frame that belongs to the server of west."""
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="west")
+
+
 async def test_a_station_without_a_clock_is_asked_anew_on_each_connection(rig):
     """Its next connection begins with a short wait again."""
     rig.only("west")
@@ -527,8 +533,7 @@ async def test_a_store_that_forgot_everything_begins_with_its_join_nonces_again(
     await device.join()
     await device.send()
     rig.only("west")
-    first = await rig.alpha.send(confirmed=True)
-    rig.expect(first, OWNED, owned="west")
+    await send_its_own(rig)
 
 
 @pytest.mark.fault("store", "answers late")
@@ -538,8 +543,7 @@ async def test_an_odd_microsecond_is_not_lost_on_the_way(rig):
     rig.only("west")
     for late_us in (1, 333, 77_777):
         rig.slow_store(late_us)
-        uplink = await rig.alpha.send(confirmed=True)
-        rig.expect(uplink, OWNED, owned="west")
+        await send_its_own(rig)
 
 
 @pytest.mark.requires("redis")
@@ -565,13 +569,11 @@ async def test_what_a_device_has_granted_a_store_forgets_with_everything(rig):
     rig.put_on("lns-b", "east")
     rig.only("west")
     for _ in range(2):
-        uplink = await rig.alpha.send(confirmed=True)
-        rig.expect(uplink, OWNED, owned="west")
+        await send_its_own(rig)
     await rig.restart_store(empty=True)
     await rig.restart_lns()
     for _ in range(2):
-        uplink = await rig.alpha.send(confirmed=True)
-        rig.expect(uplink, OWNED, owned="west")
+        await send_its_own(rig)
 
 
 @pytest.mark.requires("redis")
@@ -584,8 +586,7 @@ async def test_a_redis_forgets_with_its_sessions_what_a_consumer_has_had(rig):
     rig.only("west")
     await rig.alpha.send()
     await rig.restart_store(empty=True)
-    uplink = await rig.alpha.send(confirmed=True)
-    rig.expect(uplink, OWNED, owned="west")
+    await send_its_own(rig)
 
 
 @pytest.mark.fault("store", "forgets everything")
@@ -601,8 +602,7 @@ async def test_whose_a_frame_is_a_store_forgets_with_everything(rig):
     await rig.restart_store(empty=True)
     rig.only("west")
     await rig.wait(seconds(2))
-    uplink = await rig.alpha.send(confirmed=True)
-    rig.expect(uplink, OWNED, owned="west")
+    await send_its_own(rig)
 
 
 @pytest.mark.fault("broker", "its outbox is wiped")
@@ -614,8 +614,7 @@ async def test_what_a_wiped_server_tells_again_it_tells_anew(rig):
     await rig.wipe_producer("lns-b")
     await rig.replay(heard_by_both, by="east", after=seconds(3))
     rig.only("west")
-    uplink = await rig.alpha.send(confirmed=True)
-    rig.expect(uplink, OWNED, owned="west")
+    await send_its_own(rig)
 
 
 @pytest.mark.fault("upstream", "is held up, and its server killed between two copies")
