@@ -83,8 +83,7 @@ _LAWS = (
         """concat(coalesce(frame_id, outcome.frame_id, 'an unreadable text'),
              if(heard, ' has no outcome', ': an outcome without a reception'))""",
         f"""
-FROM matched |> EXTEND min(t_us) OVER (PARTITION BY xtime, station, run, case) AS since_us
-|> WHERE NOT (heard AND told) AND case IS NOT NULL
+FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL
 |> LEFT JOIN (SELECT run, case, if(size(restarts) > 0, {_UNDER_WAY_US} + 2 * coalesce(
      upstream_late_us, 0), -1) AS within_us, kills, cut FROM cases) USING (run, case)
 |> WHERE NOT (heard AND array_contains(cut, station)

@@ -202,10 +202,11 @@ FROM station_text WHERE direction = 'up' AND NOT coalesce(dropped, false)"""
 _OF_FRAME = """readable, dev_addr, mic, mic_no, f_cnt_wire, join_eui, join_dev_eui, dev_nonce,
     f_port, confirmed, adr_ack_req, adr, device_time, link_check"""
 _OF_TEXT = "text, origin, held_us, phy, rssi_dbm, snr_db, dr, freq_hz"
+_EQUAL = f"(PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL})"
 _HEARD = f"""
 -- One row per frame of a station that left its tap; frame: what it says, said: the text about it.
 -- copy counts the receptions of a frame in a case from 0, turn those with the same station and
--- xtime. What is known of the sender comes from the latest transmission of the very same bytes in
+-- xtime, the first since_us. The sender is known from the latest transmission of the same bytes in
 -- the case: a replayed frame finds its original, altered bytes find nothing and are not genuine.
 SELECT h.*, try_element_at(filter(sendings, one -> one.t_us <= h.t_us), -1) AS latest
 FROM (SELECT run, case, {ARRIVAL}, station, xtime, frame_id, is_join,
@@ -217,13 +218,13 @@ LEFT JOIN (
 ON h.run = s.run AND h.case <=> s.case AND h.said.phy = s.phy
 |> EXTEND if(latest.genuine, latest, NULL) AS sent,
      row_number() OVER (PARTITION BY frame_id, run, case ORDER BY {ARRIVAL}) - 1 AS copy,
-     row_number() OVER (PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL}) AS turn
+     row_number() OVER {_EQUAL} AS turn, min(t_us) OVER {_EQUAL} AS since_us
 |> EXTEND coalesce(frame.join_dev_eui, sent.dev_eui) AS dev_eui |> DROP latest"""
 
 _OUTCOMES = f"""
 -- One row per outcome; turn counts those with the same station and xtime in a case.
 FROM lns_outcome
-|> EXTEND row_number() OVER (PARTITION BY xtime, station, run, case ORDER BY {ARRIVAL}) AS turn
+|> EXTEND row_number() OVER {_EQUAL} AS turn
 |> DROP kind"""
 
 _KEY = ("xtime", "station", "turn", "run", "case")

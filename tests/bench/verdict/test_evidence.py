@@ -10,6 +10,7 @@ from tests.bench.verdict.written_case import (
     JOIN,
     NEXT_FRAME,
     WEST,
+    Event,
     begin,
     dnmsg,
     due,
@@ -132,13 +133,7 @@ def test_a_frame_may_end_with_its_server_while_its_message_and_that_of_its_first
     detail = {"us": held_us, "messages": 1}
     late = {"seam": "upstream", "fault": "delay", "detail": detail}
     lost = {"source": f"tap-{WEST}", "kind": "station.link", "station": WEST, "event": "closed"}
-    evidence = Evidence.of(
-        in_order(
-            heard(WEST, 11), {"source": "bench", "kind": "fault.begin", "case": "c", **late},
-            {**lost, "t_us": lost_us}, restart(),
-        )
-    )  # fmt: skip
-    assert evidence.was_cut_short(WEST, 0, 0) is is_excused
+    assert _was_cut_short(late, {**lost, "t_us": lost_us}) is is_excused
 
 
 @pytest.mark.parametrize(
@@ -150,13 +145,14 @@ def test_a_frame_of_a_station_that_is_cut_off_ends_with_the_server_that_is_kille
 ) -> None:
     cut = {"seam": "tap", "fault": "cut" if is_cut else "delay", "station": WEST, "detail": {}}
     killed = {"source": "bench", "kind": "case.lns", "lns": "lns-a", "event": "kill"}
-    evidence = Evidence.of(
-        in_order(
-            heard(WEST, 11), {"source": "bench", "kind": "fault.begin", "case": "c", **cut},
-            {**killed, "t_us": killed_us}, restart(),
-        )
-    )  # fmt: skip
-    assert evidence.was_cut_short(WEST, 0, 0) is is_excused
+    assert _was_cut_short(cut, {**killed, "t_us": killed_us}) is is_excused
+
+
+def _was_cut_short(fault: Event, ended: Event) -> bool:
+    """Whether what west tells at 0 may have died with its server, which begins again."""
+    begun: Event = {"source": "bench", "kind": "fault.begin", "case": "c", **fault}
+    evidence = Evidence.of(in_order(heard(WEST, 11), begun, ended, restart()))
+    return evidence.was_cut_short(WEST, 0, 0)
 
 
 def test_all_that_the_parties_wrote_is_kept() -> None:
