@@ -263,7 +263,7 @@ class Evidence:
     diids: list[tuple[str, int]] = field(default_factory=list)  # of what answers no uplink
     links_lost_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     cut: set[str] = field(default_factory=set)
-    """The stations that a scenario has cut off; what they had told is still under way then."""
+    """The stations that a scenario has cut off: no link of theirs ends with its server."""
     is_forgotten: bool = False
     """Whether a store has lost everything: whose a frame is, another server may be told."""
     lns_killed_us: list[int] = field(default_factory=list)

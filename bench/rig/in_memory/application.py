@@ -122,11 +122,6 @@ class MemoryBroker:
         self._numbers = 0
         self._handed: dict[int, tuple[int, tuple[str, bytes, Properties]]] = {}
 
-    @property
-    def heard(self) -> Mapping[str, Sequence[tuple[str, Mapping[str, object]]]]:
-        """What it has heard of servers, by the id of each message: topics and bodies."""
-        return self.witness.heard
-
     def expect(self, consumer: str) -> None:
         """Keep every message for a consumer from now on."""
         self._sessions[consumer] = _Session()
@@ -464,7 +459,7 @@ class Outboxes:
 
     def heard(self, message: ForApplication) -> Sequence[tuple[str, Mapping[str, object]]]:
         """What the broker has heard of a message: on which topics, with which bodies."""
-        return self._broker.heard.get(message.message_id, ())
+        return self._broker.witness.heard.get(message.message_id, ())
 
     def look(self, message: ForApplication, before: int) -> None:
         """The broker has heard it once more, as its server has numbered it, if it is there."""

@@ -199,7 +199,7 @@ def _is_stream(where: str) -> bool:
     standard_output = io.BytesIO()
     ends = os.pipe()
     try:
-        lines = json_lines(where.replace(_PIPE, f"/proc/self/fd/{ends[1]}"), standard_output)
+        lines = json_lines(where.replace(_PIPE, f"/dev/fd/{ends[1]}"), standard_output)
     except EffectUnavailable:
         return False
     finally:

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import product, zip_longest
@@ -59,9 +60,12 @@ def remove(folder: Path) -> list[str]:
 
 
 def left_open(path: Path) -> list[str]:
-    """Which files this process has open that are in a folder, or are called so."""
+    """Which files this process has open that are in a folder, or are called so.
+
+    Only Linux tells.
+    """
     found = []
-    for descriptor in os.listdir("/proc/self/fd"):
+    for descriptor in os.listdir("/proc/self/fd") if sys.platform == "linux" else ():
         with suppress(OSError):  # that of the list itself
             name = os.readlink(f"/proc/self/fd/{descriptor}")
             if name.startswith(str(path)):
