@@ -119,7 +119,7 @@ spark: $(STAMP) ## Tests of the score, which start Spark
 	@$(VENV) .ci/part spark 90 $(ON_ONE) $(VENV) -m pytest tests -m spark -q $(PYTEST_ARGS) $(OR_NOT_CHOSEN)
 
 scenarios: $(STAMP) ## Every scenario on the simulated rig
-	@$(VENV) .ci/part scenarios 20 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
+	@$(VENV) .ci/part scenarios 40 $(VENV) -m bench run --rig simulated $(SCENARIO_ARGS)
 
 # 10: a repeated stimulus; this machine may have been too busy for the first one.
 ON_WIRES = $(VENV) -m bench run --rig emulated $(SCENARIO_ARGS)

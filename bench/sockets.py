@@ -197,7 +197,7 @@ class Listener(asyncio.AbstractServer):
             del self._network.listening[self._port]
 
     async def wait_closed(self) -> None:
-        if here := [connection.gone for connection in self.connections]:
+        if here := [one.gone for one in self.connections if not one._lost]:
             await asyncio.wait(here)
 
 
@@ -251,7 +251,6 @@ class Network:
         client = Wired(self.loop, near, ours, theirs)
         accepted = Wired(self.loop, far, theirs, ours)
         client.peer, accepted.peer = accepted, client
-        listener.connections = [one for one in listener.connections if not one._lost]
         listener.connections.append(accepted)
         self._clients.append(client)
         far.connection_made(accepted)

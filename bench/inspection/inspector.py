@@ -572,11 +572,10 @@ class Inspector:
                         " expected its txtime and the time, observed none",
                         expected="timesync", observed="none",
                     )  # fmt: skip
-        for event in events:
+        for event in (one for one in events if one["kind"] == LINK):
             since_us = [event["t_us"] - at_us for at_us in disturbed_us if at_us <= event["t_us"]]
             is_refused = event.get("event") == "refused"
-            excused = since_us and (is_refused or min(since_us) <= _UNDER_WAY_US)
-            if event["kind"] == LINK and not excused:
+            if not since_us or not (is_refused or min(since_us) <= _UNDER_WAY_US):
                 yield Found(
                     rule="a server serves", t_us=event["t_us"], station=event["station"],
                     text=f"{self._name(event['station'])}: the network server has {event['event']}"

@@ -184,10 +184,11 @@ def frame_mic(nwk_s_key: bytes, direction: int, dev_addr: str, f_cnt: int, messa
 
 def crypt(key: bytes, direction: int, dev_addr: str, f_cnt: int, payload: bytes) -> bytes:
     """FRMPayload from clear to cipher text, or back: XOR with the blocks S_i."""
-    count = (len(payload) + BLOCK - 1) // BLOCK
-    blocks = [_block(0x01, direction, dev_addr, f_cnt, i + 1) for i in range(count)]
-    stream = aes(key).update(b"".join(blocks))
-    return bytes(a ^ s for a, s in zip(payload, stream, strict=False))
+    octets = len(payload)
+    first = _block(0x01, direction, dev_addr, f_cnt, 0)[:-1]
+    blocks = [first + bytes((number,)) for number in range(1, -(-octets // BLOCK) + 1)]
+    stream = aes(key).update(b"".join(blocks))[:octets]
+    return (int.from_bytes(payload) ^ int.from_bytes(stream)).to_bytes(octets)
 
 
 def _block(first: int, direction: int, dev_addr: str, f_cnt: int, last: int) -> bytes:
