@@ -232,9 +232,10 @@ class VirtualTimeLoop(BaseEventLoop):
         self._turns += 1
         if self._turns > TURNS_MAX:
             self._watch()
-        for _ in range(len(self._ready)):
-            handle = self._ready.popleft()
-            if not handle.cancelled():
+        ready = self._ready
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
                 handle._run()
         if self.failure is not None and not self._is_over:
             raise self.failure
@@ -254,7 +255,7 @@ class VirtualTimeLoop(BaseEventLoop):
 
     def _drop_cancelled(self) -> None:
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
             self._timers_cancelled -= 1
 
@@ -267,7 +268,7 @@ class VirtualTimeLoop(BaseEventLoop):
             self._now_us, self._turns = timers[0][0], 0
         while timers and timers[0][0] <= self._now_us:
             handle = heapq.heappop(timers)[2]
-            if handle.cancelled():
+            if handle._cancelled:
                 self._timers_cancelled -= 1
             else:
                 handle._scheduled = False  # type: ignore[attr-defined]

@@ -41,6 +41,7 @@ class _Stream(Struct):
     seq: int
     size: int
     heads: dict[str, tuple[bytes, bytes]] = {}
+    is_flushed: bool = True
 
 
 class Capture:
@@ -108,8 +109,10 @@ class Capture:
     def flush(self) -> None:
         """Hand every line over to the operating system; OSError where it does not take them."""
         for stream in self._streams.values():
-            with naming(stream.path):
-                stream.file.flush()
+            if not stream.is_flushed:
+                with naming(stream.path):
+                    stream.file.flush()
+                stream.is_flushed = True
 
     def close(self) -> None:
         """Close every file, one that fails too; the capture cannot be written any more."""
@@ -136,6 +139,7 @@ class Capture:
         return stream
 
     def _write(self, stream: _Stream, line: bytes) -> None:
+        stream.is_flushed = False
         try:
             written = stream.file.write(line)
             while written < len(line):  # the disk had room for a part of it
