@@ -118,12 +118,13 @@ VERDICTS = ("PASS", "FAIL", "INCONCLUSIVE", "ERROR")
 
 @dataclass(frozen=True, slots=True)
 class CaseVerdict:
-    """What became of one case, as its `case.end` says."""
+    """What became of one case, as its `case.end` says; `owner`: whose it is where it is no PASS."""
 
     case: str
     verdict: str
     reasons: tuple[str, ...] = ()
     attempt: int = 1
+    owner: str | None = None
 
 
 def read_verdicts(run_folder: Path) -> list[CaseVerdict]:
@@ -171,6 +172,7 @@ def _verdict(end: Event) -> CaseVerdict:
         verdict=str(end.get("verdict", "ERROR")),
         reasons=tuple(str(reason) for reason in reasons) if isinstance(reasons, list) else (),
         attempt=attempt if isinstance(attempt, int) else 1,
+        owner=None if end.get("owner") is None else str(end["owner"]),
     )
 
 

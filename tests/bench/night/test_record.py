@@ -43,7 +43,7 @@ def run_folder(tmp_path: Path, *lines: str) -> Path:
 def test_case_ends_are_read_in_order(tmp_path: Path) -> None:
     assert read_verdicts(run_folder(tmp_path, BEGIN, PASSED, FAILED)) == [
         CaseVerdict("a", "PASS"),
-        CaseVerdict("b", "FAIL", ("two answers",)),
+        CaseVerdict("b", "FAIL", ("two answers",), owner="LNS"),
     ]
 
 
