@@ -507,12 +507,14 @@ class Senders:
     def _margins(
         self, sender: Sender, dev_eui: str, said: tuple[Command, ...], check: Scrutiny
     ) -> Iterator[Found]:
-        """LoRaWAN 1.0.4, 5.5: the SNR of the request, in 6 bits and whole dB."""
+        """LoRaWAN 1.0.4, 5.5: the SNR of the request, in 6 bits and whole dB; 255: no battery."""
         for command in said:
             if command.cid is not Cid.DEV_STATUS:
                 continue
             heard = [self._air.strength(number, dev_eui, 0) for number in sender.status_asked]
             sender.status_asked.clear()
+            if self.are_known:
+                yield from check.same("battery of DevStatusAns", 255, command.told[0])
             margin = (command.told[1] + 32) % 64 - 32
             due = [max(-32.0, min(31.0, one[1])) for one in heard if one is not None]
             if due and not any(abs(margin - snr) <= 0.5 for snr in due):

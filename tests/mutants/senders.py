@@ -464,6 +464,14 @@ MUTANTS = (
         says="margin of DevStatusAns: expected",
     ),
     device_fault(
+        "a device makes up a battery",
+        MAC,
+        "_BATTERY_UNKNOWN = 255",
+        "_BATTERY_UNKNOWN = 254",
+        MAC_COMMANDS,
+        says="battery of DevStatusAns: expected 255, observed 254",
+    ),
+    device_fault(
         "a device believes no downlink that asks anything of it",
         SESSION,
         "if f_cnt is None or (frame.f_port == 0 and frame.f_opts):",

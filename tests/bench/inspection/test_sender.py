@@ -646,5 +646,18 @@ def test_it_tells_how_well_it_heard_the_question(margin: int, wrong: list[str] |
     assert asked(None).found == []
 
 
+def test_a_virtual_board_knows_of_no_battery() -> None:
+    """LoRaWAN 1.0.4, 5.5: 255 says so; a real board may have one."""
+
+    def tells(battery: int, rig: str) -> Told:
+        told = Told(rig=rig)
+        told.is_sent(UNCONFIRMED, port=None, f_opts=b"\x06")
+        return told_to_send(told).sends(10, f_opts=bytes([6, battery, 0]))
+
+    wrong = "battery of DevStatusAns: expected 255, observed 90"
+    assert tells(90, "simulated").found == [wrong]
+    assert tells(255, "simulated").found == tells(90, "hardware").found == []
+
+
 def test_what_was_asked_on_port_0_is_not_known() -> None:
     assert Told().sends(10).is_sent(UNCONFIRMED, port=0).sends(11, f_opts=b"\x03\x07").found == []
