@@ -270,6 +270,20 @@ async def test_what_a_device_was_asked_with_the_adr_bit_it_does_without(rig):
     rig.expect(granted, FIRST + AGAIN, first="west", again="west")
 
 
+async def test_whoever_joins_again_sends_once_until_it_is_asked_anew(rig, strategy):
+    """What was agreed is over with its session (LoRaWAN 1.0.4, 5.2: NbTrans is 1 after a join)."""
+    delta = rig.provision("delta", activation="otaa", nb_trans=2, strategy=strategy)
+    rig.only("west")
+    for _ in range(2):
+        joined = await delta.join()
+        rig.west.suppress_downlinks(1)
+        unheard, asked, granted = [await delta.send() for _ in range(3)]
+        rig.expect(joined, FIRST, first="west")
+        for uplink in (unheard, asked):
+            rig.expect(uplink, ANSWERED, answered="west")
+        rig.expect(granted, FIRST + AGAIN, first="west", again="west")
+
+
 async def test_a_join_at_one_server_takes_nothing_back_that_another_has_agreed(rig):
     """The device may not hear the accept, and go on in the session of before."""
     rig.put_on("lns-b", "north")

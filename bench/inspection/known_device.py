@@ -287,6 +287,12 @@ class Sender:
     unheard_max: int = 0
     """How many since it is known to have heard anything, or since its session began."""
 
+    def join(self) -> None:
+        """It says so: what its server has agreed with it is over (LoRaWAN 1.0.4, 5.2)."""
+        self.has_joined = True
+        if not self.is_told_since:
+            self.nb_trans_max = 1
+
     def forget(self) -> None:
         """It may have begun again: nobody knows what it still owes."""
         self.typed, self.unheard, self.nb_trans, self.dr = "", 0, 1, None

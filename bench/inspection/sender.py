@@ -217,7 +217,8 @@ class Senders:
 
     def _missed(self, sender: Sender, event: Event) -> Iterator[Found]:
         """What it says that it has not heard, and had to."""
-        sender.has_joined |= event["text"].startswith("+EVT:JOINED")
+        if event["text"].startswith("+EVT:JOINED"):
+            sender.join()
         due = sender.to_hear
         if self.are_known and due is not None and _MISSED.match(event["text"]):
             sender.to_hear = None

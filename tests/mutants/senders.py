@@ -464,6 +464,14 @@ MUTANTS = (
         says="margin of DevStatusAns: expected",
     ),
     device_fault(
+        "a device repeats in a new session what it was told in the one before",
+        MAC,
+        "settings.rx2_freq_hz = self.plan.rx2_freq_hz\n        settings.nb_trans = 1",
+        "settings.rx2_freq_hz = self.plan.rx2_freq_hz",
+        MAC_COMMANDS,
+        says="transmissions: expected 1 at most, observed 2",
+    ),
+    device_fault(
         "a device makes up a battery",
         MAC,
         "_BATTERY_UNKNOWN = 255",

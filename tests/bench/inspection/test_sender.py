@@ -552,6 +552,18 @@ def test_what_asks_for_no_answer_is_sent_as_often_as_its_network_has_asked() -> 
     assert Told().sends(10).says(done).found == []
 
 
+def test_what_its_network_has_asked_is_over_when_it_joins() -> None:
+    def joined(told: Told) -> list[str]:
+        told = told_to_send(told.joins().is_sent_at_once().says("+EVT:JOINED"))
+        return told.sends(1, session=1).sends(1, session=1).found[-1:]
+
+    asked = (
+        told_to_send(known().types("AT+ADR=1")).sends(10, adr=True).answered(f_opts=LINK_ADR_REQ)
+    )
+    assert joined(asked) == ["transmissions: expected 1 at most, observed 2"]
+    assert joined(told_to_send(known().is_told_to_repeat(2)).sends(10)) == []
+
+
 def test_what_a_scenario_tells_it_to_repeat_is_sent_as_often() -> None:
     def sent(times: int) -> Told:
         told = told_to_send(known().is_told_to_repeat(2))
