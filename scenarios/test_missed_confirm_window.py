@@ -1,6 +1,9 @@
 """A confirmed frame whose answer did not come in time: ADR 007, "missed window"."""
 
+import pytest
+
 from bench.clock import milliseconds, seconds
+from bench.virtual.stacks import LORAMAC_44
 from scenarios.words import AGAIN, COPY, FIRST, IN_RX2, OVER, TOO_LATE
 
 
@@ -10,6 +13,17 @@ async def test_the_retry_is_heard_by_the_same_station(rig, strategy):
     rig.west.suppress_downlinks(1)
     uplink = await rig.alpha.send(confirmed=True, retries=3)
     rig.expect(uplink, FIRST + AGAIN, first="west", again="west")
+    rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_OK")
+
+
+@pytest.mark.requires("virtual time")
+async def test_every_second_retry_is_slower_and_answered_as_fast_as_it_came(rig, strategy):
+    """An older device goes down one data rate after every second try (LoRaWAN 1.0.3, 19)."""
+    older = rig.provision("older", stack=LORAMAC_44, lorawan="1.0.3", f_cnt=10, strategy=strategy)
+    rig.only("west")
+    rig.west.suppress_downlinks(3)
+    uplink = await older.send(confirmed=True, retries=3)
+    rig.expect(uplink, FIRST + AGAIN * 3, first="west", again="west")
     rig.expect_reply(uplink, "+EVT:SEND_CONFIRMED_OK")
 
 

@@ -472,6 +472,14 @@ MUTANTS = (
         says="transmissions: expected 1 at most, observed 2",
     ),
     device_fault(
+        "a device is slower with its second try already",
+        MAC,
+        "max(dr - (attempt - 1) // 2, 0)",
+        "max(dr - attempt // 2, 0)",
+        MISSED_WINDOW,
+        says="data rate of its repetition: expected 5, observed 4",
+    ),
+    device_fault(
         "a device makes up a battery",
         MAC,
         "_BATTERY_UNKNOWN = 255",
