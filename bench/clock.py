@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
 from functools import partial
-from socket import socket
+from socket import AF_INET, AF_INET6, socket
 from traceback import walk_stack
 from types import FrameType
 from typing import Any, NoReturn, TypeVar, TypeVarTuple, Unpack
@@ -52,6 +52,8 @@ Ts = TypeVarTuple("Ts")
 
 MICROSECONDS = 1_000_000
 _COMPACT_AT = 1000
+_TCP_TAKES_MS = 20
+"""On the wall, from a `send` until the other end in this process can read it, on a busy host."""
 
 
 TURNS_MAX = 100_000
@@ -114,15 +116,19 @@ class _Sockets:
 
     def __init__(self) -> None:
         self._waiting: dict[int, dict[int, Handle]] = {}
+        self._over_tcp: set[int] = set()
         self._poll = select.poll()
 
     @property
     def are_waited_for(self) -> bool:
         return bool(self._waiting)
 
-    def wait(self, number: int, event: int, handle: Handle) -> None:
+    def wait(self, file: Any, event: int, handle: Handle) -> None:
+        number = _number(file)
         waiting = self._waiting.setdefault(number, {})
         waiting[event] = handle
+        if getattr(file, "family", None) in (AF_INET, AF_INET6):
+            self._over_tcp.add(number)
         self._poll.register(number, sum(waiting))
 
     def give_up(self, number: int, event: int) -> bool:
@@ -133,6 +139,7 @@ class _Sockets:
             self._poll.register(number, sum(waiting))
         else:
             del self._waiting[number]
+            self._over_tcp.discard(number)
             self._poll.unregister(number)
         return True
 
@@ -140,10 +147,13 @@ class _Sockets:
         return [handle for waiting in self._waiting.values() for handle in waiting.values()]
 
     def ready(self) -> list[Handle]:
-        """Who need not wait any more; one that is gone can be read and written."""
+        """Who need not wait any more; one that is gone can be read and written.
+
+        What is said to a Unix socket can be read at once; over TCP a busy host may take its time.
+        """
         if not self._waiting:
             return []
-        found = dict(self._poll.poll(0))
+        found = dict(self._poll.poll(_TCP_TAKES_MS if self._over_tcp else 0))
         either = select.POLLHUP | select.POLLERR
         return [
             handle
@@ -371,13 +381,13 @@ class VirtualTimeLoop(BaseEventLoop):
         return handler is not None
 
     def add_reader(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> None:
-        self._sockets.wait(_number(fd), select.POLLIN, Handle(callback, args, self))
+        self._sockets.wait(fd, select.POLLIN, Handle(callback, args, self))
 
     def remove_reader(self, fd: Any) -> bool:
         return self._sockets.give_up(_number(fd), select.POLLIN)
 
     def add_writer(self, fd: Any, callback: Callable[[Unpack[Ts]], Any], *args: *Ts) -> None:
-        self._sockets.wait(_number(fd), select.POLLOUT, Handle(callback, args, self))
+        self._sockets.wait(fd, select.POLLOUT, Handle(callback, args, self))
 
     def remove_writer(self, fd: Any) -> bool:
         return self._sockets.give_up(_number(fd), select.POLLOUT)

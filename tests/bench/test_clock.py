@@ -398,3 +398,22 @@ def test_what_would_be_called_is_named_unless_it_was_cancelled() -> None:
         return [*named, awaited_in("lns")]
 
     assert run(play()) == [["lns.clock.now_us"], [], ["lns.clock.now_us"], []]
+
+
+def test_what_is_under_way_over_tcp_arrives_before_time_goes_on() -> None:
+    """A busy kernel may take some milliseconds to hand over what was said to this very process."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        said = socket.create_connection(listener.getsockname())
+        heard, _ = listener.accept()
+    heard.setblocking(False)
+
+    async def listens() -> tuple[bytes, int]:
+        later = threading.Timer(0.005, said.send, [b"at last"])
+        later.start()
+        async with asyncio.timeout(5):
+            octets = await asyncio.get_running_loop().sock_recv(heard, 100)
+        later.join()
+        return octets, now_us()
+
+    with said, heard:
+        assert run(listens()) == (b"at last", 0)
