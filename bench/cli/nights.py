@@ -19,6 +19,7 @@ from bench.cli.output import (
     Refused,
     RunsRead,
     answer,
+    facts_of,
     labelled,
     print_error,
     refusing,
@@ -210,13 +211,13 @@ def known(
         add_known(file, one)
     rows = [
         {
-            "case": one.case, "issue": one.issue, "owner": one.owner, "rule": one.rule,
-            "signature": one.signature, "until": one.until and one.until.isoformat(),
+            **facts_of(one, "case", "issue", "owner", "rule", "signature"),
+            "until": one.until and one.until.isoformat(),
             "days_left": (one.until - today).days if one.until else None,
         }
         for one in known_of(file)
         if action != "expired" or one.is_over(today.isoformat())
-    ]  # fmt: skip
+    ]
     names = ("case", "issue", "owner", "until", "days_left")
     shown = [tuple("–" if row[name] is None else str(row[name]) for name in names) for row in rows]
     head = tuple(name.replace("_", " ") for name in names)
@@ -246,8 +247,8 @@ def comparison_document(
         "pairs": found.pairs, "worse": found.worse, "better": found.better, "p": found.p,
         "evidence": found.evidence, "left_aside": dict(found.left),
         "differences": [
-            {"case": one.case, "relation": one.relation, "old": one.old, "new": one.new,
-             "p": one.p, "text": one.text} for one in found.differences
+            facts_of(one, "case", "relation", "old", "new", "p", "text")
+            for one in found.differences
         ],
         "sentence": answer_of(found), "exit_code": int(found.outcome),
         "outcome": Outcome(found.outcome).name.lower(),
@@ -354,13 +355,11 @@ def _history(line: Line, case: str, series: Series, runs: Path) -> dict[str, Any
     shown = [n for n in failed[:1] + failed[-2:] if n < len(nights)]
     return {
         "case": case, "line": line.line, "rig": line.rig, "bench": line.bench,
-        "state": series.state.value, "confirmed": series.confirmed, "strip": series.strip,
+        "state": series.state.value, **facts_of(series, "confirmed", "strip"),
         "first_night": nights[0].night, "last_night": nights[-1].night,
-        "last": series.last, "since": series.since, "since_build": series.since_build,
-        "last_pass": series.last_pass, "last_pass_build": series.last_pass_build,
+        **facts_of(series, "last", "since", "since_build", "last_pass", "last_pass_build"),
         "fails": found.fail30, "nights": found.n30, "lo": low, "hi": high,
-        "segments": segments, "signatures": series.signatures, "reason": series.reason,
-        "owner": series.owner,
+        "segments": segments, **facts_of(series, "signatures", "reason", "owner"),
         "runs": [
             str(runs / run.run / "report.html")
             for n in dict.fromkeys(shown)
@@ -405,9 +404,9 @@ def _lab_rows(line: Line) -> Iterator[dict[str, Any]]:
         days = night.sick.get(name, 0)
         yield {
             "part": name, "bench": line.bench, "rig": line.rig, "line": line.line,
-            "night": night.night, "missed": part.missed, "opportunities": part.opportunities,
-            "repeats": part.repeats, "inconclusive": part.inconclusive, "errors": part.errors,
-            "rssi_p50": part.rssi_p50, "snr_p50": part.snr_p50, "lo": low, "hi": high,
+            "night": night.night, **facts_of(part, "missed", "opportunities", "repeats"),
+            **facts_of(part, "inconclusive", "errors", "rssi_p50", "snr_p50"),
+            "lo": low, "hi": high,
             "state": f"sick ({days} nights)" if days else "well",
             "strip": "".join("x" if name in one.sick else "·" for one in of_part[-30:]),
         }  # fmt: skip

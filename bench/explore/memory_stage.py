@@ -250,9 +250,6 @@ class MemoryStage:
         for server in self.servers:
             _hang_up(server)
 
-    def now_us(self) -> int:
-        return now_us()
-
     async def until(self, us: int) -> None:
         if not self._loop.skip_to(us):
             await asyncio.sleep(max(0, us - now_us()) / 1_000_000)

@@ -50,6 +50,7 @@ from bench.explore.trace import (
 from bench.verdict.wire import Upinfo, frame_told
 from bench.virtual.lorawan.air_interface import Kind, SessionKeyPair, data_frame, read_data
 from bench.virtual.lorawan.join_frames import join_request, read_join_accept, session_keys
+from lns.clock import now_us
 from lns.lorawan.identifiers import DevAddr, Eui
 
 DR, FREQ_HZ = 5, 868_100_000
@@ -89,9 +90,6 @@ class Stage(Protocol):
 
     retention_us: int
     on_air_us: int
-
-    def now_us(self) -> int:
-        """The time of the servers."""
 
     async def until(self, us: int) -> None:
         """Let everything that is under way go on until then."""
@@ -179,7 +177,7 @@ class Conductor:
 
     async def play(self) -> Trace:
         """Play it to its end; what was done and seen."""
-        self._time_us = self._trace.began_us = self._stage.now_us()
+        self._time_us = self._trace.began_us = now_us()
         for step in self._history.steps:
             await self._do(step)
             if isinstance(step, OnAir | Wait):  # nothing else moves a counter
@@ -237,7 +235,7 @@ class Conductor:
                 for place in sorted(set(self._radios) - self._away):
                     if place[0] == server:
                         self._new_radio(place)
-                self._time_us = max(self._time_us, stage.now_us())
+                self._time_us = max(self._time_us, now_us())
                 await self._pass(AFTER_RESTART_US)
             case StationRestart():
                 await self._restart_station(step)
@@ -281,7 +279,7 @@ class Conductor:
 
         async def come_back() -> None:
             await self._stage.bring_back(step)
-            self._time_us = max(self._time_us, self._stage.now_us())
+            self._time_us = max(self._time_us, now_us())
             self._away.discard(place)
             self._new_radio(place, again=step.again, mute=step.mute)
 

@@ -178,9 +178,6 @@ class RigStage:
             self._sent[frame.number] = made
         return self._sent[frame.number]
 
-    def now_us(self) -> int:
-        return now_us()
-
     async def until(self, us: int) -> None:
         await self._rig.pause(us - now_us())
 

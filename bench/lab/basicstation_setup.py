@@ -30,6 +30,7 @@ from bench.lab.basicstation_host import (
 from bench.lab.inventory import Inventory
 from bench.lab.inventory.sections import (
     BOARDS,
+    TABLE,
     Certainty,
     GatewayBoard,
     GatewayKind,
@@ -42,12 +43,7 @@ from lns.server.address import host_and_port, is_everywhere, is_loopback, uri
 CREDENTIALS = ("tc.trust", "tc.crt", "tc.key")
 _SECRETS = ("tc.key",)
 _PLAIN, _PRIVATE, _PROGRAM = 0o644, 0o600, 0o755
-# rf_power in dBm, pa_gain, pwr_idx
-_TX_GAINS = (
-    (12, 0, 15), (13, 0, 16), (14, 0, 17), (15, 0, 19), (16, 0, 20), (17, 0, 22), (18, 1, 1),
-    (19, 1, 2), (20, 1, 3), (21, 1, 4), (22, 1, 5), (23, 1, 6), (24, 1, 7), (25, 1, 9),
-    (26, 1, 11), (27, 1, 14),
-)  # fmt: skip
+_REFERENCE = TABLE.with_name("reference_station.json")
 
 
 class CannotConfigure(Exception):
@@ -111,27 +107,15 @@ def tap_uri_for(inventory: Inventory, gateway: GatewaySection) -> str:
 
 def station_conf(eui: Eui, board: GatewayBoard, *, conducted: bool) -> bytes:
     """`station.conf`; `conducted` also switches the duty cycle of the station off (nodc)."""
-    rssi = {"coeff_a": 0, "coeff_b": 0, "coeff_c": 20.41, "coeff_d": 2162.56, "coeff_e": 0}
-    radio = {"type": "SX1250", "rssi_offset": -215.4, "rssi_tcomp": rssi}
-    gains = [{"rf_power": dbm, "pa_gain": gain, "pwr_idx": index} for dbm, gain, index in _TX_GAINS]
-    concentrator = {
-        "device": board.device,
-        "lorawan_public": True,
-        "clksrc": 0,
-        "pps": False,
-        "full_duplex": False,
-        "radio_0": {**radio, "tx_enable": True, "antenna_gain": 0, "tx_gain_lut": gains},
-        "radio_1": {**radio, "tx_enable": False},
-    }
-    station: dict[str, object] = {"routerid": eui}
-    if board.reset_gpio is not None:
-        station |= {"radio_init": "rinit.sh", "RADIO_INIT_WAIT": "5s"}
-    station |= {"RX_POLL_INTV": "10ms", "TC_TIMEOUT": "360s"}
-    station |= {"log_file": "stderr", "log_level": "DEBUG", "log_size": 10_000_000, "log_rotate": 3}
+    conf = json.loads(_REFERENCE.read_text("utf-8"))
+    conf["SX1302_conf"]["device"] = board.device
+    station = conf["station_conf"]
+    station["routerid"] = eui
+    if board.reset_gpio is None:
+        del station["radio_init"], station["RADIO_INIT_WAIT"]
     if conducted:
         station["nodc"] = True
-    text = json.dumps({"SX1302_conf": concentrator, "station_conf": station}, indent=2)
-    return f"{text}\n".encode()
+    return f"{json.dumps(conf, indent=2)}\n".encode()
 
 
 def rinit_sh(board: GatewayBoard) -> bytes:

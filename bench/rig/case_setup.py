@@ -1,10 +1,10 @@
 """What do all parts of one rig know of their case: what there is, and what is due?"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from bench.capture import Record
 from bench.chance import stream
@@ -20,6 +20,7 @@ from lns.dedup.claim import OnOutage
 from lns.dedup.strategy import Strategy
 from lns.lorawan.region import EU868, Region, region
 
+T = TypeVar("T")
 LNS = "lns-a"
 """The first network server."""
 
@@ -41,6 +42,13 @@ class DoorRules:
     cups: bool = False
     public_host: str = ""
     ipv6: bool = False
+
+
+def there(what: str, name: str, known: Mapping[str, T]) -> T:
+    """What has this name; ScenarioMistake for one that nothing has."""
+    if name not in known:
+        raise not_there(what, name, known)
+    return known[name]
 
 
 class CaseSetup:
@@ -149,21 +157,15 @@ class CaseSetup:
 
     def device(self, name: str) -> CaseDevice:
         """A device by name; ScenarioMistake for one that nobody asked for before."""
-        if name not in self.devices:
-            raise not_there("device", name, self.devices)
-        return self.devices[name]
+        return there("device", name, self.devices)
 
     def station(self, name: str) -> CaseStation:
         """A station by name; ScenarioMistake for one that nobody asked for before."""
-        if name not in self.stations:
-            raise not_there("station", name, self.stations)
-        return self.stations[name]
+        return there("station", name, self.stations)
 
     def server(self, lns: str) -> NetworkServer:
         """A network server by its id; ScenarioMistake for one that nobody asked for before."""
-        if lns not in self.servers:
-            raise not_there("network server", lns, self.servers)
-        return self.servers[lns]
+        return there("network server", lns, self.servers)
 
     def server_or_new(self, lns: str) -> NetworkServer:
         """A network server by its id; one that nobody asked for before is added."""

@@ -11,14 +11,13 @@ from bench.clock import until
 from bench.device.interfaces import Sent
 from bench.host.program import ConsumerDied
 from bench.plan import Item, needs
-from bench.rig.case_setup import LNS, CaseSetup, Injected, Named, which
+from bench.rig.case_setup import LNS, CaseSetup, Injected, Named, there, which
 from bench.rig.configuration import DEFAULTS_US, ConsumerSettings
 from bench.rig.in_memory.application import PUBLISHED, spelled
 from bench.rig.interfaces import Application, Consumer, RigDevice
 from bench.rig.outages import Outages
 from bench.rig.stations import ServerSilent
 from bench.verdict.case import is_all_published
-from bench.verdict.owner import not_there
 from lns.clock import now_us
 from lns.delivery import ConfigurationError
 
@@ -381,9 +380,7 @@ class Consumption:
         return [line for line in lines if line["kind"] in PUBLISHED and fits(line["body"])]
 
     def _named(self, name: str) -> Consumer:
-        if name not in self._consumers:
-            raise not_there("consumer", name, self._consumers)
-        return self._consumers[name]
+        return there("consumer", name, self._consumers)
 
 
 def _look_at(settings: ConsumerSettings) -> None:

@@ -17,6 +17,7 @@ from enum import StrEnum
 from bench.capture import Record
 from bench.station import LinkClosed, TextLink
 from bench.station.web_socket import WebSocketLink
+from bench.verdict.case import fault_fields
 from bench.verdict.expectation import LINK, NO_LINK
 from bench.verdict.wire import is_reception, json_of, reception_in
 from lns.clock import now_us
@@ -114,13 +115,7 @@ class Faults:
         return fault
 
     def _note(self, kind: str, fault: Fault) -> None:
-        fields: dict[str, object] = {
-            "seam": "tap",
-            "fault": fault.kind.value,
-            "station": self._station,
-            "origin": "injected",
-            "detail": fault.detail,
-        }
+        fields = fault_fields("tap", fault.kind.value, fault.detail, station=self._station)
         self._record("bench", kind, fields)
 
 

@@ -30,7 +30,6 @@ T = TypeVar("T")
 PUBLIC = "3444"
 """The sync word of public LoRaWAN networks, 0x34, as the register pair of an SX126x."""
 PRIVATE = "1424"
-PREAMBLE = 8
 _SF_MIN = 6  # of the airtime formula; SF5 exists on SX126x only
 
 
@@ -119,19 +118,12 @@ def modulated(
 
 
 def on_air_us(
-    modulation: Modulation,
-    payload_bytes: int,
-    *,
-    crc: bool,
-    coding_rate: int = 1,
-    preamble: int = PREAMBLE,
+    modulation: Modulation, payload_bytes: int, *, crc: bool, coding_rate: int = 1
 ) -> int:
     data_rate = modulation.data_rate
     if isinstance(data_rate, Lora):
         data_rate = Lora(max(data_rate.sf, _SF_MIN), data_rate.bw_hz)
-    return time_on_air_us(
-        data_rate, payload_bytes, crc=crc, coding_rate=coding_rate, preamble=preamble
-    )
+    return time_on_air_us(data_rate, payload_bytes, crc=crc, coding_rate=coding_rate)
 
 
 ATTENUATION_DB = 100

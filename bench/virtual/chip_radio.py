@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from bench.transmission import Eui, Transmission
 from bench.virtual.air import (
@@ -32,44 +32,39 @@ STALLED_US = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Tuned:
-    """One receive window: `slot` as the console calls it, when it opens, and what it hears."""
+class _Tuned:
+    """One receive window, and what it hears."""
 
-    slot: str
-    opens_us: int
+    window: Window
     modulation: Modulation
 
     def catches(self, emission: Emission) -> bool:
         """Whether a frame begins in it, on its frequency, with its modulation."""
         return (
             emission.modulation == self.modulation
-            and abs(emission.start_us - self.opens_us) <= CHIP_TOLERANCE_US
+            and abs(emission.start_us - self.window.opens_us) <= CHIP_TOLERANCE_US
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
-    content: T
-    slot: str
-    caught: Caught
 
 
 class Radio:
     """One board's radio; remembers what it sends and in which windows it listens.
 
-    `unasked` is told every frame that no window takes; `begins` of every one that begins.
+    And for its MAC (`MacRadio`) what it sends and hears: plan, sync word. `unasked_raw` is told
+    every frame that no window takes, whatever it is.
     """
 
     def __init__(self, line: AirLine) -> None:
+        self.unasked: Callable[[Heard, int, int], None] = lambda heard, dr, freq_hz: None
+        self.unasked_raw: Callable[[Caught], None] = lambda caught: None
         self._line = line
+        self._plan = EU868
+        self._sync_word = PUBLIC
         self._sending: Emission | None = None
-        self._windows: tuple[Tuned, ...] = ()
-        self._locked: dict[str, Tuned] = {}
+        self._windows: tuple[_Tuned, ...] = ()
+        self._locked: dict[str, _Tuned] = {}
         self._deaf_until_us = 0
-        self.gave_up = False
-        self._judge: Callable[[Caught, Tuned], bool] = lambda caught, window: False
+        self._judge: Callable[[Caught, Window], bool] = lambda caught, window: False
         self._woken = asyncio.Event()
-        self.unasked: Callable[[Caught], None] = lambda caught: None
         line.begins, line.caught = self._begins, self._caught
 
     def transmit(
@@ -81,32 +76,46 @@ class Radio:
         )
         return self._sending
 
+    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
+        self._plan, self._sync_word = plan, PUBLIC if public else PRIVATE
+
+    def hear_always(self) -> None:
+        self.unasked_raw = self._hear
+
+    def send(
+        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
+    ) -> Transmission:
+        modulation = self._modulation(dr, freq_hz, inverted=False)
+        emission = self.transmit(phy, modulation, power_dbm=power_dbm)
+        return _transmission(emission, dr, is_uplink=True)
+
     async def listen(
         self,
-        windows: tuple[Tuned, ...],
-        believe: Callable[[Caught], T | None],
+        windows: tuple[Window, Window],
+        believe: Callable[[Heard], T | None],
         *,
-        gives_up: bool = False,
-    ) -> Answer[T] | None:
-        """The first answer in these windows; None when all are over.
+        gives_up_rx2: bool,
+    ) -> Listened[T]:
+        found: Listened[T] = Listened()
 
-        `gives_up`: they are over, too, after any frame that is no answer; see `gave_up`.
-        """
-        answers: list[Answer[T]] = []
-        self.gave_up = False
-
-        def judge(caught: Caught, window: Tuned) -> bool:
-            content = believe(caught)
+        def judge(caught: Caught, window: Window) -> bool:
+            nonlocal found
+            heard = self._heard(caught)
+            content = believe(heard)
             if content is not None:
-                answers.append(Answer(content, window.slot, caught))
-            self.gave_up = content is None and gives_up
-            return content is not None or self.gave_up
+                found = Listened(Received(content, window.slot, heard))
+            elif gives_up_rx2:
+                found = Listened(gave_up=True)
+            return content is not None or gives_up_rx2
 
-        self._windows, self._judge, self._deaf_until_us = windows, judge, 0
+        self._windows = tuple(
+            _Tuned(one, self._modulation(one.dr, one.freq_hz, inverted=True)) for one in windows
+        )
+        self._judge, self._deaf_until_us = judge, 0
         self._locked.clear()
         try:
             over_us = max(w.opens_us for w in windows) + CHIP_TOLERANCE_US + TOLD_WITHIN_US
-            while not answers and not self.gave_up:
+            while found.answer is None and not found.gave_up:
                 late_us = (now := now_us()) - over_us
                 if 0 <= late_us < STALLED_US:
                     break
@@ -122,7 +131,10 @@ class Radio:
         finally:
             self._windows = ()
             self._locked.clear()
-        return answers[0] if answers else None
+        return found
+
+    async def sleep_until(self, when_us: int) -> None:
+        await asyncio.sleep(max(when_us - now_us(), 0) / 1_000_000)
 
     def off(self) -> None:
         """Lose the power, or be reset: what is being sent breaks off."""
@@ -130,72 +142,24 @@ class Radio:
             self._line.stop(self._sending)
         self._sending, self._windows = None, ()
         self._locked.clear()
-        self.unasked = lambda caught: None
+        self.unasked_raw = lambda caught: None
 
     def _begins(self, emission: Emission) -> None:
         # A window does not open while another frame is being received.
-        window = next((w for w in self._windows if w.catches(emission)), None)
-        if window is not None and emission.start_us >= self._deaf_until_us:
+        tuned = next((w for w in self._windows if w.catches(emission)), None)
+        if tuned is not None and emission.start_us >= self._deaf_until_us:
             self._deaf_until_us = emission.end_us
-            self._locked[emission.key] = window
+            self._locked[emission.key] = tuned
             self._woken.set()
 
     def _caught(self, caught: Caught) -> None:
-        window = self._locked.pop(caught.emission.key, None)
-        if window is None:
-            self.unasked(caught)
-        elif not caught.error and self._judge(caught, window):
+        tuned = self._locked.pop(caught.emission.key, None)
+        if tuned is None:
+            self.unasked_raw(caught)
+        elif not caught.error and self._judge(caught, tuned.window):
             self._windows = ()
             self._locked.clear()
             self._woken.set()
-
-
-async def sleep_until(when_us: int) -> None:
-    await asyncio.sleep(max(when_us - now_us(), 0) / 1_000_000)
-
-
-class ChipRadio:
-    """The radio of one board for its MAC; remembers what it sends and hears: plan, sync word."""
-
-    def __init__(self, chip: Radio) -> None:
-        self.unasked: Callable[[Heard, int, int], None] = lambda heard, dr, freq_hz: None
-        self._plan = EU868
-        self._sync_word = PUBLIC
-        self._chip = chip
-
-    def tune(self, plan: ChannelPlan, *, public: bool) -> None:
-        self._plan, self._sync_word = plan, PUBLIC if public else PRIVATE
-
-    def hear_always(self) -> None:
-        self._chip.unasked = self._hear
-
-    def send(
-        self, phy: bytes, *, dr: int, freq_hz: int, power_dbm: int, facts: dict[str, object]
-    ) -> Transmission:
-        modulation = self._modulation(dr, freq_hz, inverted=False)
-        emission = self._chip.transmit(phy, modulation, power_dbm=power_dbm)
-        return _transmission(emission, dr, is_uplink=True)
-
-    async def listen(
-        self,
-        windows: tuple[Window, Window],
-        believe: Callable[[Heard], T | None],
-        *,
-        gives_up_rx2: bool,
-    ) -> Listened[T]:
-        tuned = tuple(
-            Tuned(one.slot, one.opens_us, self._modulation(one.dr, one.freq_hz, inverted=True))
-            for one in windows
-        )
-        found = await self._chip.listen(
-            tuned, lambda caught: believe(self._heard(caught)), gives_up=gives_up_rx2
-        )
-        if found is None:
-            return Listened(gave_up=self._chip.gave_up)
-        return Listened(Received(found.content, found.slot, self._heard(found.caught)))
-
-    async def sleep_until(self, when_us: int) -> None:
-        await sleep_until(when_us)
 
     def _hear(self, caught: Caught) -> None:
         modulation = caught.emission.modulation

@@ -12,7 +12,6 @@ from typing import Any
 
 from bench.transmission import Transmission
 from bench.virtual.air import PRIVATE, PUBLIC, Caught, Emission, Modulation, Received
-from bench.virtual.chip_radio import sleep_until
 from bench.virtual.e5_settings import (
     E5Memory,
     E5Refusal,
@@ -68,7 +67,7 @@ class E5TestMode:
     def use(self, is_test: bool) -> None:
         self._listens = False
         if is_test:
-            self._circuit.raw.unasked = self._caught
+            self._circuit.raw.unasked_raw = self._caught
 
     def obey(self, text: str) -> list[str]:
         require(self._memory.get("mode") == "TEST", Error.MODE)
@@ -98,7 +97,7 @@ class E5TestMode:
         return [f'TXLRPKT "{payload.hex().upper()}"']
 
     async def _sent(self, emission: Emission) -> None:
-        await sleep_until(emission.end_us)
+        await self._circuit.radio.sleep_until(emission.end_us)
         self._sends = False
         self._say("TEST", "TX DONE")
 

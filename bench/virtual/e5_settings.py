@@ -186,8 +186,11 @@ class E5Settings:
     def _keep(self, name: str, data: bytes) -> None:
         text = data.hex().upper()
         if text != self._memory.get(name):
-            self._memory.put(**{name: text})
-            self.changed(name)
+            self._set(name, text)
+
+    def _set(self, name: str, value: object) -> None:
+        self._memory.put(**{name: value})
+        self.changed(name)
 
     def _mode(self, text: str) -> list[str]:
         if text:
@@ -207,8 +210,7 @@ class E5Settings:
         require(word not in _ALL_PLANS)  # plans that this emulation does not know
         if word:
             drs = self._memory.plan.up_drs
-            self._memory.put(dr=whole(word.removeprefix("DR"), 0, len(drs) - 1))
-            self.changed("dr")
+            self._set("dr", whole(word.removeprefix("DR"), 0, len(drs) - 1))
         dr = self._memory.get("dr")
         data_rate = self._memory.plan.data_rates[dr]
         shown = "FSK"
@@ -221,8 +223,7 @@ class E5Settings:
         known = self._memory.plan.default_channels
         if words[0].upper() == "NUM":
             if len(words) > 1:
-                self._memory.put(channels=_numbers(words[1:]))
-                self.changed("channels")
+                self._set("channels", _numbers(words[1:]))
             listed = self._memory.get("channels") or [*range(len(known))]
             return [f"NUM, {', '.join(words[1:]) or _ranges(listed)}"]
         if not text:
@@ -242,29 +243,25 @@ class E5Settings:
     def _class(self, text: str) -> list[str]:
         if text:
             require(text.upper() in ("A", "C"))
-            self._memory.put(**{"class": text.upper()})
-            self.changed("class")
+            self._set("class", text.upper())
         return [self._memory.get("class")]
 
     def _switch(self, name: str, text: str) -> list[str]:
         if text:
             require(text.upper() in ("ON", "OFF"))
-            self._memory.put(**{name: text.upper() == "ON"})
-            self.changed(name)
+            self._set(name, text.upper() == "ON")
         return ["ON" if self._memory.get(name) else "OFF"]
 
     def _number(self, name: str, text: str, low: int, high: int) -> list[str]:
         if text:
-            self._memory.put(**{name: whole(text, low, high)})
-            self.changed(name)
+            self._set(name, whole(text, low, high))
         return [str(self._memory.get(name))]
 
     def _rxwin2(self, text: str) -> list[str]:
         if text:
             freq, _, dr = text.upper().partition(",")
             known = len(self._memory.plan.data_rates) - 1
-            self._memory.put(rx2=[hertz(freq), whole(dr.strip().removeprefix("DR"), 0, known)])
-            self.changed("rx2")
+            self._set("rx2", [hertz(freq), whole(dr.strip().removeprefix("DR"), 0, known)])
         settings = self._memory.mac_settings()
         return [f"{settings.rx2_freq_hz},DR{settings.rx2_dr}"]
 

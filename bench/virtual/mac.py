@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from bench.transmission import Transmission
 from bench.virtual.air import Heard, MacRadio, Received, Window
@@ -269,7 +269,7 @@ class Nvm:
 class Circuit:
     """Flash, radio, chance, and the serial port (`write`).
 
-    `chip` is the radio without its MAC, None on an air that knows LoRaWAN only. `chance` has a
+    `raw` is the radio without its MAC, which no air has that knows LoRaWAN only. `chance` has a
     stream for each purpose. `spawn` begins something that ends with the next reset at the latest;
     `reset` is that. `stack` is played instead of the one that the firmware has. `sends_unasked`: an
     empty frame follows by itself, where the firmware does so. `keeps_session`: a join ends the
@@ -279,7 +279,6 @@ class Circuit:
     name: str
     nvm: Nvm
     radio: MacRadio
-    chip: Radio | None = None
     chance: Callable[[str], Random]
     write: Callable[[bytes], None]
     spawn: Callable[[Coroutine[Any, Any, None]], None]
@@ -290,8 +289,12 @@ class Circuit:
 
     @property
     def raw(self) -> Radio:
-        assert self.chip is not None, f"{self.name}: nothing but LoRaWAN is on this air"
-        return self.chip
+        assert self.has_raw, f"{self.name}: nothing but LoRaWAN is on this air"
+        return cast(Radio, self.radio)
+
+    @property
+    def has_raw(self) -> bool:
+        return isinstance(self.radio, Radio)
 
     def say(self, line: str) -> None:
         self.write(line.encode("latin-1") + b"\r\n")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.virtual.air import Caught, Emission, Modulation
-from bench.virtual.chip_radio import sleep_until
 from bench.virtual.lorawan.air_interface import Keys, Session, last_down
 from bench.virtual.lorawan.channel_plan import PLANS, ChannelPlan, channel_plan
 from bench.virtual.mac import Circuit, Mac, MacSettings
@@ -262,7 +261,7 @@ class Rui3P2p:
         self._sending = False
         self._receiving = 0
         self._receivings = 0
-        circuit.raw.unasked = self._caught
+        circuit.raw.unasked_raw = self._caught
         self.actions = {
             "P2P": Action(lambda: ":".join(map(self.get, _IN_ONE)), self._set_all),
             "PSEND": Action(write=self._send),
@@ -325,7 +324,7 @@ class Rui3P2p:
         return Status.NOTHING if is_short else Status.OK
 
     async def _sent(self, emission: Emission, *, is_short: bool) -> None:
-        await sleep_until(emission.end_us)
+        await self._circuit.radio.sleep_until(emission.end_us)
         self._sending = False
         if self._version.tells_ends:
             self._circuit.say("+EVT:TXP2P DONE")
@@ -501,7 +500,7 @@ class Rui3:
         return False
 
     def _set_mode(self, argument: str) -> Status:
-        if argument not in (("0", "1", "2") if self._circuit.chip else ("1",)):
+        if argument not in (("0", "1", "2") if self._circuit.has_raw else ("1",)):
             return Status.PARAM_ERROR
         self._memory.mode = int(argument)
         self._reset()  # also when nothing changes

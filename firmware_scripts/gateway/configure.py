@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 TABLE = Path(__file__).with_name("gateway_boards.toml")
+REFERENCE = Path(__file__).with_name("reference_station.json")
+"""The values of the reference design: per dBm whether the power amplifier is on, and its index."""
 DONE, FAILED, USAGE = 0, 1, 4
 EXAMPLES = """examples:
   python3 configure.py --board RAK5146 --eui 0016C001F1500001 --tap ws://192.168.10.5:6090
@@ -32,13 +34,6 @@ _RINIT = """#!/bin/sh
 # Run by the station before each start of its radio.
 exec "$(dirname "$0")/reset_lgw.sh" start
 """
-# dBm, power amplifier on, index: the values of the reference design.
-_TX_GAINS = (
-    *((12, 0, 15), (13, 0, 16), (14, 0, 17), (15, 0, 19), (16, 0, 20), (17, 0, 22), (18, 1, 1)),
-    *((19, 1, 2), (20, 1, 3), (21, 1, 4), (22, 1, 5), (23, 1, 6), (24, 1, 7), (25, 1, 9)),
-    *((26, 1, 11), (27, 1, 14)),
-)
-_TEMPERATURE = {"coeff_a": 0, "coeff_b": 0, "coeff_c": 20.41, "coeff_d": 2162.56, "coeff_e": 0}
 
 
 class Mistake(Exception):
@@ -113,27 +108,15 @@ def _board(name: str | None, boards: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _station_conf(board: Mapping[str, Any], eui: str, *, duty_cycle: bool) -> dict[str, Any]:
-    radio = {"type": "SX1250", "rssi_offset": -215.4, "rssi_tcomp": _TEMPERATURE}
-    gains = [{"rf_power": dbm, "pa_gain": pa, "pwr_idx": index} for dbm, pa, index in _TX_GAINS]
-    station: dict[str, Any] = {"routerid": eui}
-    if "reset_gpio" in board:
-        station |= {"radio_init": "rinit.sh", "RADIO_INIT_WAIT": "5s"}
-    station |= {"RX_POLL_INTV": "10ms", "TC_TIMEOUT": "360s"}
-    station |= {"log_file": "stderr", "log_level": "DEBUG", "log_size": 10_000_000, "log_rotate": 3}
+    conf: dict[str, Any] = json.loads(REFERENCE.read_text(encoding="utf-8"))
+    conf["SX1302_conf"]["device"] = _DEVICES[board["interface"]]
+    station = conf["station_conf"]
+    station["routerid"] = eui
+    if "reset_gpio" not in board:
+        del station["radio_init"], station["RADIO_INIT_WAIT"]
     if not duty_cycle:
         station["nodc"] = True
-    return {
-        "SX1302_conf": {
-            "device": _DEVICES[board["interface"]],
-            "lorawan_public": True,
-            "clksrc": 0,
-            "pps": False,
-            "full_duplex": False,
-            "radio_0": {**radio, "tx_enable": True, "antenna_gain": 0, "tx_gain_lut": gains},
-            "radio_1": {**radio, "tx_enable": False},
-        },
-        "station_conf": station,
-    }
+    return conf
 
 
 def _board_env(board: Mapping[str, Any], chip: str | None) -> str:

@@ -26,7 +26,7 @@ from lns.downlink.downlink_queue import QUEUE_FULL, ApplicationDownlink, Downlin
 from lns.events import Downlink, Request
 from lns.lorawan.frame import MType, build_data
 from lns.lorawan.identifiers import DevAddr, Eui
-from lns.lorawan.mac_commands import MacCommand, encode
+from lns.lorawan.mac_commands import ServerCommand, encode
 from lns.lorawan.region import (
     RX2_AFTER_RX1_US,
     SENT,
@@ -228,7 +228,7 @@ class Content(Struct, frozen=True):
     """
 
     ack: bool
-    commands: tuple[MacCommand, ...] = ()
+    commands: tuple[ServerCommand, ...] = ()
     due: bool = True
     f_cnt_down: int | None = None
 

@@ -8,7 +8,9 @@ them can be read. Multi-byte fields are little endian.
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
+T = TypeVar("T")
 _LINK_CHECK = 0x02
 _LINK_ADR = 0x03
 _DEV_STATUS = 0x06
@@ -106,18 +108,12 @@ class OtherCommand:
     body: bytes
 
 
+ServerCommand = (
+    LinkCheckAns | LinkADRReq | DevStatusReq | DeviceTimeAns | TxParamSetupReq | OtherCommand
+)
+"""What a server says."""
 MacCommand = (
-    LinkCheckReq
-    | LinkCheckAns
-    | LinkADRReq
-    | LinkADRAns
-    | DevStatusReq
-    | DevStatusAns
-    | DeviceTimeReq
-    | DeviceTimeAns
-    | TxParamSetupReq
-    | TxParamSetupAns
-    | OtherCommand
+    ServerCommand | LinkCheckReq | LinkADRAns | DevStatusAns | DeviceTimeReq | TxParamSetupAns
 )
 
 # Bytes after the command identifier; 09 and 0A since 1.0.2, 10 to 13 are class B.
@@ -160,20 +156,20 @@ def parse_uplink(data: bytes) -> tuple[MacCommand, ...]:
     return _parse(data, _UPLINK_BYTES, _uplink_command)
 
 
-def parse_downlink(data: bytes) -> tuple[MacCommand, ...]:
+def parse_downlink(data: bytes) -> tuple[ServerCommand, ...]:
     """The commands a server sent, up to the first one that is unknown or cut off; never raises."""
     return _parse(data, _DOWNLINK_BYTES, _downlink_command)
 
 
-def encode(commands: Iterable[MacCommand]) -> bytes:
-    """The bytes of these commands, one after the other. ValueError if a field does not fit."""
+def encode(commands: Iterable[ServerCommand]) -> bytes:
+    """The bytes of what a server says, one after the other. ValueError if a field does not fit."""
     return b"".join(_encode_one(command) for command in commands)
 
 
 def _parse(
-    data: bytes, lengths: dict[int, int], command: Callable[[int, bytes], MacCommand]
-) -> tuple[MacCommand, ...]:
-    found: list[MacCommand] = []
+    data: bytes, lengths: dict[int, int], command: Callable[[int, bytes], T]
+) -> tuple[T, ...]:
+    found: list[T] = []
     at = 0
     while at < len(data):
         length = lengths.get(data[at])
@@ -202,7 +198,7 @@ def _uplink_command(cid: int, body: bytes) -> MacCommand:
     return OtherCommand(cid, body)
 
 
-def _downlink_command(cid: int, body: bytes) -> MacCommand:
+def _downlink_command(cid: int, body: bytes) -> ServerCommand:
     if cid == _LINK_CHECK:
         return LinkCheckAns(margin_db=body[0], gateway_count=body[1])
     if cid == _LINK_ADR:
@@ -224,10 +220,8 @@ def _downlink_command(cid: int, body: bytes) -> MacCommand:
     return OtherCommand(cid, body)
 
 
-def _encode_one(command: MacCommand) -> bytes:
+def _encode_one(command: ServerCommand) -> bytes:
     match command:
-        case LinkCheckReq():
-            return bytes([_LINK_CHECK])
         case LinkCheckAns(margin_db, gateway_count):
             return bytes([_LINK_CHECK, _fit(margin_db, 8), _fit(gateway_count, 8)])
         case LinkADRReq(dr, tx_power, ch_mask, ch_mask_cntl, nb_trans):
@@ -236,16 +230,8 @@ def _encode_one(command: MacCommand) -> bytes:
                 _fit(ch_mask, 16),
                 _fit(ch_mask_cntl, 3) << 4 | _fit(nb_trans, 4),
             )
-        case LinkADRAns(power_ack, dr_ack, ch_mask_ack):
-            return bytes([_LINK_ADR, power_ack << 2 | dr_ack << 1 | ch_mask_ack])
         case DevStatusReq():
             return bytes([_DEV_STATUS])
-        case DevStatusAns(battery, margin_db):
-            return bytes([_DEV_STATUS, _fit(battery, 8), _fit(margin_db + 0x20, 6) ^ 0x20])
-        case DeviceTimeReq():
-            return bytes([_DEVICE_TIME])
-        case TxParamSetupAns():
-            return bytes([_TX_PARAM_SETUP])
         case TxParamSetupReq(downlink_dwell, uplink_dwell, max_eirp_dbm):
             power = MAX_EIRPS_DBM.index(max_eirp_dbm)
             return bytes([_TX_PARAM_SETUP, downlink_dwell << 5 | uplink_dwell << 4 | power])

@@ -24,6 +24,7 @@ from lns.lorawan.mac_commands import (
     LinkCheckAns,
     LinkCheckReq,
     MacCommand,
+    ServerCommand,
     TxParamSetupAns,
     TxParamSetupReq,
     encode,
@@ -101,12 +102,12 @@ def apply(said: Requests, session: Session) -> None:
 
 def answers(
     asked: Requests, reception: Reception, region: Region, gps_us: Callable[[], int]
-) -> list[MacCommand]:
+) -> list[ServerCommand]:
     """The commands that answer those of a frame, each once, in their order (LoRaWAN 1.0.4, 5).
 
     `gps_us` tells when the frame ended.
     """
-    said: list[MacCommand] = []
+    said: list[ServerCommand] = []
     for command in dict.fromkeys(asked.commands):
         if isinstance(command, LinkCheckReq):
             said.append(LinkCheckAns(_margin_db(reception, region), gateway_count=1))
@@ -141,9 +142,9 @@ def wants_repetitions(asked: Requests, device: EndDevice, session: Session) -> b
 
 def wishes(
     asked: Requests, device: EndDevice, session: Session, reception: Reception, region: Region
-) -> list[MacCommand]:
+) -> list[ServerCommand]:
     """What the network wants by itself; it asks again until it is granted."""
-    wanted: list[MacCommand] = []
+    wanted: list[ServerCommand] = []
     if wants_repetitions(asked, device, session):
         session.nb_trans_asked = device.nb_trans
         more = len(session.more_channels_hz or ())
@@ -156,9 +157,9 @@ def wishes(
     return wanted
 
 
-def that_fit(commands: Iterable[MacCommand]) -> list[MacCommand]:
+def that_fit(commands: Iterable[ServerCommand]) -> list[ServerCommand]:
     """Those that FOpts have room for, the first ones first; the others wait for the next answer."""
-    said: list[MacCommand] = []
+    said: list[ServerCommand] = []
     for command in commands:
         if len(encode([*said, command])) <= F_OPTS_BYTES_MAX:
             said.append(command)

@@ -15,7 +15,9 @@ from bench.device.interfaces import DialectName
 from lns.server.address import address, file_uri
 from lns.toml_file import DevAddrText, EuiText, Key, RegionName, Section
 
-TABLE = Path(__file__).with_name("gateway_boards.toml")
+TABLE = Path(__file__).parents[3] / "firmware_scripts" / "gateway" / "gateway_boards.toml"
+"""The boards; beside it lies what all of them have in `station.conf`. A gateway gets this folder
+as it is, without the bench."""
 _DEVICES = {"spi": "/dev/spidev0.0", "usb": "usb:/dev/ttyACM0"}
 _WITH_CONFIGURATION = ("SX1302", "SX1303")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bench.capture import Record
 from bench.inspection.accounts import REFUSED
-from bench.rig.in_memory.disk_outbox import DiskOutbox, Took
+from bench.rig.in_memory.disk_outbox import NAMED, DiskOutbox, Took
 from bench.rig.in_memory.mistakes import stumble
 from bench.rig.interfaces import Wire
 from bench.verdict.case import fault_fields
@@ -242,8 +242,6 @@ class MemoryBroker:
 
 
 _Body = dict[str, object]
-_PROPERTIES = "messageId", "removeDuplicatesKey", "partitionKey", "sequenceNumber"
-"""What of the body of a server's message stands in its user properties as well."""
 _Published = tuple[str, _Body]
 
 
@@ -446,7 +444,7 @@ class Outboxes:
         if away is not None or not self._broker.is_up:
             self._kept.append((topic, body))
         if self._broker.is_up and away != "hold":
-            self._broker.publish(topic, body, {name: str(body[name]) for name in _PROPERTIES})
+            self._broker.publish(topic, body, {name: str(body[name]) for name in NAMED})
 
     def may_refuse(self, lns: str, cause: str) -> bool:
         """Whether a server can be told this; how often its application refuses is counted."""

@@ -302,27 +302,19 @@ class InboxWire(Wire):
     def __init__(self, file: Callable[[], Path | None], fault: Callable[..., None]) -> None:
         self._file = file
         self._fault = fault
-        self._is_cut = False
-        self._delay_us = 0
+        self.is_cut = False
+        self.delay_us = 0
         self._seized: Connection | None = None
 
-    @property
-    def is_cut(self) -> bool:
-        return self._is_cut
-
-    @property
-    def delay_us(self) -> int:
-        return self._delay_us
-
     def cut(self) -> None:
-        self._is_cut = True
+        self.is_cut = True
         file = self._file()
         if file is not None:
             self._seized = seize(file)
         self._fault("cut", "fault.begin")
 
     def delay(self, us: int) -> None:
-        self._delay_us = us
+        self.delay_us = us
         self._fault("delay", "fault.begin", after_us=us)
 
     async def restore(self) -> None:
@@ -331,7 +323,7 @@ class InboxWire(Wire):
 
     def end(self) -> None:
         """Let everything pass again."""
-        self._is_cut, self._delay_us = False, 0
+        self.is_cut, self.delay_us = False, 0
         if self._seized is not None:
             self._seized.close()
             self._seized = None

@@ -42,7 +42,7 @@ from lns.delivery.publisher import ForApplication, UpstreamUnavailable
 from lns.events import Acknowledged, Parked, as_fields
 from lns.startup import mqtt_upstream
 
-_NAMED = "messageId", "removeDuplicatesKey", "partitionKey", "sequenceNumber"
+NAMED = "messageId", "removeDuplicatesKey", "partitionKey", "sequenceNumber"
 """What of the body of a server's message stands in its user properties as well."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _USER, _PASSWORD = "network server", "a:b/c%41"
@@ -377,7 +377,7 @@ class DiskOutbox:
             return self._wrong(f"what is on {message.topic} is no JSON")
         if message.retain:
             return self._take_statement(message.topic, body)
-        due = {name: str(body.get(name)) for name in _NAMED}
+        due = {name: str(body.get(name)) for name in NAMED}
         if message.properties != tuple(due.items()):
             self._wrong(
                 f"user properties: expected {facts_of(due)},"

@@ -5,12 +5,12 @@ In memory, which they share; one that is alone in a file; or in a real Redis.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from operator import is_
 from random import Random
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
@@ -36,6 +36,8 @@ from lns.store.redis_claims import PATIENCE_US as CLAIM_PATIENCE_US
 from lns.store.redis_wire import PATIENCE_US
 from lns.store.sqlite import SqliteStore
 
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -275,6 +277,19 @@ def _note(what: str, result: object, *of: object) -> None:
         done.append((what, of, result))
 
 
+def _noted(
+    act: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """The same, and noted."""
+
+    async def noting(self: S, /, *of: P.args, **facts: P.kwargs) -> T:
+        result = await act(self, *of, **facts)
+        _note(act.__name__, result, *of)
+        return result
+
+    return noting
+
+
 class Watched:
     """What is missed by a store in memory, and who took last what servers know of a device."""
 
@@ -317,37 +332,17 @@ class NotingStore(MemoryStore):
         _note("keep_join", kept, dev_eui, dev_nonce, sessions)
         return kept
 
-    async def next_join_nonce(self, dev_eui: Eui, least: int) -> int:
-        join_nonce = await super().next_join_nonce(dev_eui, least)
-        _note("next_join_nonce", join_nonce, dev_eui, least)
-        return join_nonce
-
-    async def refresh(self, dev_eui: Eui) -> None:
-        await super().refresh(dev_eui)
-        _note("refresh", None, dev_eui)
-
-    async def devices_with(self, dev_addr: DevAddr) -> tuple[Eui, ...]:
-        devices = await super().devices_with(dev_addr)
-        _note("devices_with", devices, dev_addr)
-        return devices
+    next_join_nonce = _noted(MemoryStore.next_join_nonce)
+    refresh = _noted(MemoryStore.refresh)
+    devices_with = _noted(MemoryStore.devices_with)
 
 
 class NotingClaims(MemoryClaims):
     """They note what they do for whoever asks."""
 
-    async def claim(self, bid: Bid) -> Claim:
-        claim = await super().claim(bid)
-        _note("claim", claim, bid)
-        return claim
-
-    async def take_f_cnt_down(self, bid: Bid) -> int | None:
-        f_cnt_down = await super().take_f_cnt_down(bid)
-        _note("take_f_cnt_down", f_cnt_down, bid)
-        return f_cnt_down
-
-    async def release(self, bid: Bid, claim: Claim) -> None:
-        await super().release(bid, claim)
-        _note("release", None, bid, claim)
+    claim = _noted(MemoryClaims.claim)
+    take_f_cnt_down = _noted(MemoryClaims.take_f_cnt_down)
+    release = _noted(MemoryClaims.release)
 
     def forget(self, dev_eui: Eui) -> None:
         super().forget(dev_eui)

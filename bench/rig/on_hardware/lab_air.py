@@ -191,10 +191,10 @@ class LabAir:
         channel = first_channel(bench.region)
         due_us = max(due_us, now_us())
         airtime_us = frame_airtime_us(DATA_RATE, len(frame.phy), crc=True)
-        await _sleep_until(due_us - SET_UP_US)
+        await self.setup.pause(due_us - SET_UP_US - now_us())
         async with bench.replaying:  # others replay too, and nobody has it while he only waits
             await replayer.tune(freq_hz=channel["freq_hz"], data_rate=DATA_RATE)
-            await _sleep_until(due_us - airtime_us)
+            await self.setup.pause(due_us - airtime_us - now_us())
             await bench.may_send(replayer.name, len(frame.phy), channel["dr"])
             self.audibility.expect_injected(frame.phy, (by,))
             told = self.audibility.told_injected
@@ -212,10 +212,6 @@ class LabAir:
         await asyncio.sleep(bench.gateways.lag_us_max / 1_000_000)
         if late_us > LATE_US_MAX:
             raise StimulusMissed("bench", f"a replay came {late_us // 1000} ms late")
-
-
-async def _sleep_until(when_us: int) -> None:
-    await asyncio.sleep(max(0, when_us - now_us()) / 1_000_000)
 
 
 class GatewayStation(TappedStation):

@@ -5,35 +5,31 @@ Both are one case's alone.
 
 import asyncio
 import json
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-import bench
 from bench.capture import Record
 from bench.capture.reading import CaptureFollower, Event
 from bench.clock import until
-from bench.host.lns_process import Mosquitto, Valkey
+from bench.host.lns_process import Mosquitto, Valkey, source_folder
 from bench.host.program import LOOPBACK, ConsumerDied, ConsumerSilent, Program, ProgramDied, Starter
 from bench.host.relay import Relay
 from bench.rig.case_setup import CaseSetup
 from bench.rig.configuration import ConsumerSettings
-from bench.rig.in_memory.application import PUBLISHED, STATUS_TOPIC, UP_TOPIC, Witness, spelled
+from bench.rig.in_memory.application import PUBLISHED, Witness, spelled
 from bench.rig.interfaces import Application, Consumer
-from bench.rig.programs.process_bench import ProcessBench, subfolder
+from bench.rig.programs.process_bench import ProcessBench, heard, subfolder
 from lns.clock import now_us
 from lns.delivery import ConfigurationError
 from lns.delivery.mqtt_session import broker, post
-from lns.delivery.subscription import HELD_PACKET_BYTES_MAX, Subscription
 
 START_S = 60
 QUIET_US = 500_000
 _DECIDED_WITHIN_US = 20_000_000
-_TOPICS = tuple(f"lorawan/+/+{ending}" for ending in (UP_TOPIC, STATUS_TOPIC))
 _SUBSCRIBED = " brings "
 _REFUSED = "was created"
 
@@ -82,17 +78,7 @@ class OwnBroker(Mosquitto):
         await self.stop()
 
     async def _hear(self, begun: "asyncio.Future[None]") -> None:
-        place = broker(self.url)
-        async with AsyncExitStack() as keep:
-            for number, topic in enumerate(_TOPICS):
-                one = Subscription(
-                    place,
-                    topic,
-                    f"witness-{number}",
-                    self._heard,
-                    packet_bytes_max=HELD_PACKET_BYTES_MAX,
-                )
-                await keep.enter_async_context(one)
+        async with heard(self.url, "witness", self._heard):
             begun.set_result(None)
             await self._over.wait()
 
@@ -149,7 +135,7 @@ class ProcessConsumer(Consumer):
 
     async def start(self) -> None:
         said_before = self._said().count(_SUBSCRIBED)
-        await self.program.begin(self._command(), env=_environment())
+        await self.program.begin(self._command(), env={"PYTHONPATH": source_folder()})
         self._watch(self.program)
         try:
             await self.program.until(lambda: self._said().count(_SUBSCRIBED) > said_before, START_S)
@@ -363,8 +349,3 @@ class ProcessApplication(Application):
             await self._broker.end()
         if self._inbox_store is not None:
             await self._inbox_store.stop()
-
-
-def _environment() -> dict[str, str]:
-    source = str(Path(bench.__path__[0]).resolve().parent)
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))}

@@ -10,8 +10,8 @@ import asyncio
 import json
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit, urlunsplit
@@ -147,15 +147,8 @@ class ProcessBench:
         self.taps = self._new_tap_server()
         await self._listen()
         keep.push_async_callback(self.taps.stop)
-        for ending in (UP_TOPIC, STATUS_TOPIC):
-            application = Subscription(
-                broker(self._mosquitto.url),
-                f"lorawan/+/+{ending}",
-                f"application{ending.replace('/', '-')}",
-                self._heard,
-                packet_bytes_max=HELD_PACKET_BYTES_MAX,
-            )
-            await keep.enter_async_context(application)
+        application = heard(self._mosquitto.url, "application", self._heard)
+        await keep.enter_async_context(application)
         await keep.enter_async_context(self._work)
         self.store_url = store_url
         guards = (self.guard.run(), guard_machine(self._stalled))
@@ -370,6 +363,24 @@ async def begin(program: FollowedLns, devices: Sequence[Provisioned]) -> None:
     """Start a network server with devices and the sessions that they begin with."""
     sessions = [session for device in devices if (session := device.stored)]
     await program.start_with([device.record for device in devices], sessions)
+
+
+@asynccontextmanager
+async def heard(
+    url: str, name: str, take: Callable[[str, bytes, dict[str, str]], None]
+) -> AsyncIterator[None]:
+    """Let all that servers publish at a broker be taken, uplinks and what devices tell."""
+    async with AsyncExitStack() as keep:
+        for ending in (UP_TOPIC, STATUS_TOPIC):
+            subscription = Subscription(
+                broker(url),
+                f"lorawan/+/+{ending}",
+                name + ending.replace("/", "-"),
+                take,
+                packet_bytes_max=HELD_PACKET_BYTES_MAX,
+            )
+            await keep.enter_async_context(subscription)
+        yield
 
 
 def by_way_of(url: str, port: int) -> str:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from bench.transmission import Direction, Eui, Transmission
 from bench.virtual.air import (
-    PREAMBLE,
     PUBLIC,
     Caught,
     Emission,
@@ -243,9 +242,7 @@ class AirLine:
             phy=phy,
             modulation=modulation,
             start_us=now_us() if start_us is None else start_us,
-            airtime_us=on_air_us(
-                modulation, len(phy), crc=crc, coding_rate=coding_rate, preamble=PREAMBLE
-            ),
+            airtime_us=on_air_us(modulation, len(phy), crc=crc, coding_rate=coding_rate),
             power_dbm=power_dbm,
         )
         self._wire.send({"sends": emission.to_json()})

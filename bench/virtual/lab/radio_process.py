@@ -27,7 +27,7 @@ from bench.station.web_socket import (
 )
 from bench.transmission import Eui
 from bench.verdict.wire import id6
-from bench.virtual.chip_radio import ChipRadio, Radio
+from bench.virtual.chip_radio import Radio
 from bench.virtual.device import Port
 from bench.virtual.e5_console import LoraE5
 from bench.virtual.lab import lab_folder
@@ -104,8 +104,7 @@ class Board:
         circuit = Circuit(
             name=self._name,
             nvm=self._nvm,
-            radio=ChipRadio(self._radio),
-            chip=self._radio,
+            radio=self._radio,
             chance=lambda purpose: stream(0, self._name, str(boots), purpose),
             write=self._write,
             spawn=self._spawn,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 # LoRa by the SX1272/73 data sheet, 4.1.1.7; FSK by its octets.
 _LONG_SYMBOL_US = 16_000
 _HEADER_SYMBOLS = 8
+_PREAMBLE = 8
 _FSK_FRAME = 5 + 3 + 1 + 2  # preamble, sync word, length, CRC
 RX2_AFTER_RX1_S = 1
 OVERHEAD = 8  # FHDR without FOpts, and FPort
@@ -138,7 +139,6 @@ def time_on_air_us(
     *,
     crc: bool,
     coding_rate: int = 1,
-    preamble: int = 8,
     optimised: bool | None = None,
 ) -> int:
     """Microseconds, rounded to the nearest, of a PHYPayload of so many octets.
@@ -159,7 +159,7 @@ def time_on_air_us(
         code_words += 1
     payload = _HEADER_SYMBOLS + code_words * (4 + coding_rate)
     # 4.25 symbols of sync word and start; a symbol lasts 2**SF / BW.
-    return int((preamble + 4.25 + payload) * chips * 1_000_000 / modulated.bw_hz + 0.5)
+    return int((_PREAMBLE + 4.25 + payload) * chips * 1_000_000 / modulated.bw_hz + 0.5)
 
 
 _EU_SF = (12, 11, 10, 9, 8, 7)

@@ -13,6 +13,7 @@ from lns.lorawan.mac_commands import (
     LinkCheckReq,
     MacCommand,
     OtherCommand,
+    ServerCommand,
     TxParamSetupAns,
     TxParamSetupReq,
     encode,
@@ -37,7 +38,7 @@ UPLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
     ("091103", (TxParamSetupAns(), OtherCommand(0x11, b"\x03"))),
 ]  # fmt: skip
 
-DOWNLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
+DOWNLINKS: list[tuple[str, tuple[ServerCommand, ...]]] = [
     ("", ()),
     ("06", (DevStatusReq(),)),
     ("020701", (LinkCheckAns(margin_db=7, gateway_count=1),)),
@@ -63,11 +64,10 @@ DOWNLINKS: list[tuple[str, tuple[MacCommand, ...]]] = [
 @pytest.mark.parametrize(("data", "expected"), UPLINKS)
 def test_uplink_commands(data: str, expected: tuple[MacCommand, ...]) -> None:
     assert parse_uplink(bytes.fromhex(data)) == expected
-    assert encode(expected).hex().upper() == data
 
 
 @pytest.mark.parametrize(("data", "expected"), DOWNLINKS)
-def test_downlink_commands(data: str, expected: tuple[MacCommand, ...]) -> None:
+def test_downlink_commands(data: str, expected: tuple[ServerCommand, ...]) -> None:
     assert parse_downlink(bytes.fromhex(data)) == expected
     assert encode(expected).hex().upper() == data
 
@@ -100,19 +100,16 @@ def test_rfu_bits_are_ignored() -> None:
         LinkADRReq(dr=0, tx_power=0, ch_mask=1 << 16),
         LinkADRReq(dr=0, tx_power=0, ch_mask=0, ch_mask_cntl=8),
         LinkADRReq(dr=0, tx_power=0, ch_mask=0, nb_trans=16),
-        DevStatusAns(battery=256, margin_db=0),
-        DevStatusAns(battery=0, margin_db=32),
-        DevStatusAns(battery=0, margin_db=-33),
     ],
 )
-def test_a_field_that_does_not_fit_is_refused(command: MacCommand) -> None:
+def test_a_field_that_does_not_fit_is_refused(command: ServerCommand) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         encode([command])
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_can_be_read_and_what_was_read_can_be_written(data: bytes) -> None:
-    for parse in (parse_uplink, parse_downlink):
-        commands = parse(data)
-        assert parse(encode(commands)) == commands
-        assert len(encode(commands)) <= len(data)
+def test_any_bytes_can_be_read_and_what_a_server_says_can_be_written(data: bytes) -> None:
+    parse_uplink(data)
+    commands = parse_downlink(data)
+    assert parse_downlink(encode(commands)) == commands
+    assert len(encode(commands)) <= len(data)

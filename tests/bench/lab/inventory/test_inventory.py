@@ -1,6 +1,5 @@
 """What a bench.toml says, and every mistake in it with its line."""
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from bench.lab.inventory import InventoryError, PortMissing, Radio, load, port_o
 from bench.lab.inventory.sections import (
     BOARDS,
     KEYS,
-    TABLE,
     AttenuatorKind,
     Certainty,
     GatewayBoard,
@@ -299,11 +297,3 @@ def test_the_lines_that_nobody_has_read_in_code_say_so() -> None:
 def test_the_configuration_is_known_for_the_newer_chips_only() -> None:
     unknown = {name for name, board in BOARDS.items() if not board.has_known_configuration}
     assert unknown == {"RAK2245", "RAK831", "RAK833", "PG1301", "iC880A"}
-
-
-ROOT = Path(__file__).resolve().parents[4]
-
-
-def test_the_scripts_have_the_same_boards() -> None:
-    copy = ROOT / "firmware_scripts/gateway/gateway_boards.toml"
-    assert tomllib.loads(copy.read_text("utf-8")) == tomllib.loads(TABLE.read_text("utf-8"))
