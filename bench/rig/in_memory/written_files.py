@@ -265,18 +265,25 @@ def held_on(lns: str, station: Eui, late_us: int) -> Iterator[Found]:
         yield check.wrong("end", "at once", f"{late_us} us after all was decided")
 
 
-def _flushed(folder: Path) -> list[int]:
-    """How many lines of a buffered capture are in its file before it is flushed, and then."""
+def _flushed(folder: Path) -> list[object]:
+    """How many lines of a buffered capture are in its file before it is flushed, and then.
+
+    Which file is named where there is no room for the last of them when it is closed.
+    """
     capture, path = Capture(folder, "", now_us, buffered=True), folder / "buffered.jsonl"
-    lines: list[int] = []
-    for is_flushed in (False, True):
+    seen: list[object] = []
+    for is_flushed in (False, True, False):
         capture.record(path.stem, "case.begin", {})
         if is_flushed:
             capture.flush()
-        lines.append(path.read_bytes().count(b"\n"))
-    capture.close()
+        seen.append(path.read_bytes().count(b"\n"))
+    try:
+        with no_file_beyond(0):
+            capture.close()
+    except OSError as error:
+        seen.append(error.filename)
     path.unlink()
-    return lines
+    return seen
 
 
 class CaptureFile:
@@ -354,8 +361,9 @@ class CaptureFile:
             if not self._half_bytes <= size < self._half_bytes + _LINE_BYTES_MAX:
                 yield self._check.wrong("size of the older one", self._half_bytes, size)
         yield from self._check.same("open when it has ended", [], self._left_open)
-        lines_seen = _flushed(self._path.parent)
-        yield from self._check.same("lines before and after a flush", [0, 2], lines_seen)
+        buffered = [0, 2, 2, str(self._path.with_name("buffered.jsonl"))]
+        seen = _flushed(self._path.parent)
+        yield from self._check.same("lines of a buffered one, and its name", buffered, seen)
         files = [file for file in (older, self._path) if file.exists()]
         if self._path.stat().st_size >= self._half_bytes + _LINE_BYTES_MAX:
             yield self._check.wrong("size", f"up to {self._half_bytes}", self._path.stat().st_size)
