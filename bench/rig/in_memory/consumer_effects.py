@@ -160,6 +160,8 @@ class Lines:
     def _tell(self) -> None:
         octets = self.path.read_bytes()[self._told_octets :]
         self._told_octets += len(octets)
+        if b"\r" in octets:  # neither ends one a line nor is there one left of a body
+            self._found(f"{self._name}: expected lines that end with \\n, observed {octets!r}")
         for text in octets.splitlines():
             line = json_of(text.decode(errors="replace")) or {}
             self._books.had(self._name, line)
