@@ -24,7 +24,7 @@ from msgspec.json import encode
 from msgspec.structs import astuple
 
 from bench.host.lns_files import toml_text
-from bench.rig.in_memory.mistakes import no_file_beyond
+from bench.rig.in_memory.mistakes import no_file_beyond, no_more_files
 from bench.verdict.owner import Found, Scrutiny
 from lns.capture import Capture
 from lns.clock import StoreUnavailable, now_us
@@ -286,6 +286,28 @@ def _flushed(folder: Path) -> list[object]:
     return seen
 
 
+def _turned(folder: Path) -> list[object]:
+    """The lines in the older and the newer file of a capture that could open no new one at first.
+
+    And how many lines are in neither, and how often it has told that it turned.
+    """
+    turned: list[str] = []
+    capture = Capture(folder, "", now_us, bytes_max=2, turned=turned.append)
+    path, lost = folder / "turned.jsonl", 0
+    for has_room in (True, False, True):
+        try:
+            with nullcontext() if has_room else no_more_files():
+                capture.record(path.stem, "case.begin", {})
+        except OSError:
+            lost += 1
+    capture.close()
+    files = [path.with_name(f"{path.name}.1"), path]
+    lines = [file.read_bytes().count(b"\n") if file.exists() else 0 for file in files]
+    for file in files:
+        file.unlink(missing_ok=True)
+    return [*lines, lost, len(turned)]
+
+
 class CaptureFile:
     """The capture of one server through all its runs, and what has to be in it."""
 
@@ -364,6 +386,7 @@ class CaptureFile:
         buffered = [0, 2, 2, str(self._path.with_name("buffered.jsonl"))]
         seen = _flushed(self._path.parent)
         yield from self._check.same("lines of a buffered one, and its name", buffered, seen)
+        yield from self._check.same("lines of one that turns", [1, 1, 1, 1], _turned(older.parent))
         files = [file for file in (older, self._path) if file.exists()]
         if self._path.stat().st_size >= self._half_bytes + _LINE_BYTES_MAX:
             yield self._check.wrong("size", f"up to {self._half_bytes}", self._path.stat().st_size)
