@@ -30,7 +30,7 @@ from bench.host.lns_files import (
 from bench.host.lns_process import alive
 from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.written_files import configuration_in, new_folder
-from bench.sockets import LATENCY_US
+from bench.sockets import LATENCY_US, Network
 from bench.station.web_socket import StationTls, WebSocketLink, connect, discover, station_files
 from bench.verdict.owner import Found
 from bench.virtual.visitor import HALF_AT_HOME, Answer, longest_uri
@@ -351,6 +351,10 @@ class Door:
             brought = [(one.texts, one.binaries) for one in self._ended if one.station == station]
             if brought != wanted:
                 self._wrong(f"what {station} brought: expected {wanted}, observed {brought}")
+        network: Network = cast(Any, asyncio.get_running_loop()).network
+        for port in self._ports:
+            if (most := network.most_begun[port]) > 1:
+                self._wrong(f"TLS handshakes begun in one turn: expected 1, observed {most}")
         if is_whole:
             for station, number in self._here.items():
                 if number:
