@@ -346,8 +346,11 @@ def _ill_refused(file: Path, kind: str) -> Iterator[str]:
     for other in sorted(_KINDS.keys() - {kind}):
         for opened in _KINDS[other]:
             yield from _wrong(file, opened, f"ours holds something else than {other}")
+    file.with_name("empty").touch()
     for reads in looks:
         yield from _wrong(file.with_name("none"), reads, "none is no file")
+        said = f"empty is empty: nobody has written {kind} there yet"
+        yield from _wrong(file.with_name("empty"), reads, said)
         yield from _wrong(file, reads, "")
     with closing(connect(file, isolation_level=None)) as db:
         [version] = db.execute("PRAGMA user_version").fetchone()
