@@ -127,6 +127,20 @@ async def test_what_others_have_asked_for_is_granted_anywhere(rig):
         rig.expect(frame, OWNED, owned="east")
 
 
+async def test_what_was_granted_in_one_life_is_asked_for_in_another(rig):
+    """A server that hears the device in the life before is told of both by the store."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("ahead", f_cnt=10, nb_trans=2)
+    before = await hear(rig, device, "west", f_cnt=10)
+    began = await hear(rig, device, "west", f_cnt=0, adr=True)
+    granted = await hear(rig, device, "west", f_cnt=1, adr=True, f_opts=b"\x03\x07")
+    there = await hear(rig, device, "east", f_cnt=11, adr=True)
+    for frame, station in ((began, "west"), (there, "east")):
+        rig.expect(frame, ASKED, asked=station)
+    for frame in (before, granted):
+        rig.expect(frame, OWNED, owned="west")
+
+
 async def test_what_others_have_carried_over_a_roll_over_is_not_forged(rig):
     """Its counter stands for another one there, so the MIC fits only who has read the store."""
     rig.put_on("lns-b", "east")
