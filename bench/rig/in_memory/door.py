@@ -51,6 +51,7 @@ _SPELLED = {
     "with dashes": "00-16-C0-01-F1-50-00-01",
     "with blanks": " 0016c001f1500001 ",
     "with a tab": "\t0016c001f1500001",
+    "in groups": "0016 c001 f150 0001",
     "for both sides": "0016C001F1500001",
 }
 _ODD = (
@@ -62,7 +63,7 @@ _ODD = (
 def _odd(kind: str) -> Pair:
     """A certificate that is good for nobody, or names a station in another way than others."""
     match kind:
-        case "with dashes" | "with blanks" | "with a tab":
+        case "with dashes" | "with blanks" | "with a tab" | "in groups":
             return any_authority().issue([_SPELLED[kind]], usages=[CLIENT])
         case "for both sides":
             return any_authority().issue([_SPELLED[kind]], usages=[SERVER, CLIENT])
