@@ -242,6 +242,8 @@ def _positions(file: Path) -> list[int]:
 
 
 NAME = "a.events.jsonl"
+PATH = f"var/captures/{NAME}"
+"""Where that is to be: in folders that nobody has made."""
 _SCHEMA = 1
 _TORN = b'{"schema":1,"run_id":'
 _HEAD = ("schema", "run_id", "source", "seq", "t_us", "kind")
@@ -374,6 +376,9 @@ class CaptureFile:
         """What is wrong in the file."""
         if not self._path.is_absolute():
             return  # its server has never begun
+        if not self._path.parent.is_dir():
+            yield self._check.wrong("folder", "made for it", "none")
+            return
         older = self._path.with_name(f"{NAME}.1")
         if older.exists():
             turned = {"lns": self._lns, "file": older.name}
