@@ -9,7 +9,7 @@ import asyncio
 import socket
 import ssl
 from asyncio import sslproto
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 from weakref import ref
@@ -210,6 +210,9 @@ class Network:
         self.unreachable: set[int] = set()
         """Ports that nothing comes back from, not even a refusal."""
         self._next_port = _FIRST_PORT
+        self.begun: Counter[int] = Counter()
+        """How many TLS handshakes whoever listens on a port has begun in this turn of the loop."""
+        self.most_begun: Counter[int] = Counter()
         self._secured: list[ref[asyncio.Transport]] = []
         self._clients: list[Wired] = []
 
@@ -276,6 +279,11 @@ class Network:
             self.loop, protocol, context, over, server_side, server_hostname,
             call_connection_made=is_new, **timeouts,
         )  # fmt: skip
+        if server_side:
+            port = plain.get_extra_info("sockname")[1]
+            self.begun[port] += 1
+            self.most_begun[port] = max(self.most_begun[port], self.begun[port])
+            self.loop.call_soon(self.begun.clear)
         plain.pause_reading()
         plain.set_protocol(secured)
         self.loop.call_soon(secured.connection_made, plain)

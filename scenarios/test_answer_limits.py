@@ -740,6 +740,25 @@ async def test_class_c_is_sent_to_through_the_station_that_heard_it_last(rig):
         rig.expect_downlink(always, b"at " + station.encode(), port=8, window="C")
 
 
+async def test_a_downlink_may_have_no_payload(rig):
+    """Its FPort is all that it says."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"", port=8)
+    uplink = await rig.alpha.send()
+    rig.expect(uplink, WITH_DOWNLINK, first="west")
+
+
+async def test_class_c_is_sent_to_through_the_first_station_of_its_frame(rig):
+    """Whoever tells a copy of it has heard the device as well, and is not spoken to."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.east.delay_uplinks(milliseconds(200))
+    uplink = await always.send()
+    await rig.queue_downlink(always, payload=b"\x01", port=8)
+    await rig.wait(seconds(5))
+    rig.expect(uplink, FIRST + COPY, first="west", copy="east")
+    rig.expect_downlink(always, b"\x01", port=8, window="C")
+
+
 WAITS = {"the air": (bytes(40), 0), "a report": (b"lost", 1)}
 """What the sender waits for: the downlink before, and how often it is lost."""
 

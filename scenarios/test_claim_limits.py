@@ -127,6 +127,20 @@ async def test_what_others_have_asked_for_is_granted_anywhere(rig):
         rig.expect(frame, OWNED, owned="east")
 
 
+async def test_what_was_granted_in_one_life_is_asked_for_in_another(rig):
+    """A server that hears the device in the life before is told of both by the store."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("ahead", f_cnt=10, nb_trans=2)
+    before = await hear(rig, device, "west", f_cnt=10)
+    began = await hear(rig, device, "west", f_cnt=0, adr=True)
+    granted = await hear(rig, device, "west", f_cnt=1, adr=True, f_opts=b"\x03\x07")
+    there = await hear(rig, device, "east", f_cnt=11, adr=True)
+    for frame, station in ((began, "west"), (there, "east")):
+        rig.expect(frame, ASKED, asked=station)
+    for frame in (before, granted):
+        rig.expect(frame, OWNED, owned="west")
+
+
 async def test_what_others_have_carried_over_a_roll_over_is_not_forged(rig):
     """Its counter stands for another one there, so the MIC fits only who has read the store."""
     rig.put_on("lns-b", "east")
@@ -292,7 +306,10 @@ async def test_a_session_that_ended_elsewhere_is_over_for_good(rig):
 
 
 async def test_a_frame_ends_all_sessions_before_its_own_for_all_servers(rig):
-    """The one that nobody has sent in, and the one in which the other server has heard it."""
+    """The one that nobody has sent in, and the one in which the other server has heard it.
+
+    All know for a day that they are over.
+    """
     rig.put_on("lns-b", "east")
     device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
     rig.only("west")
@@ -304,6 +321,7 @@ async def test_a_frame_ends_all_sessions_before_its_own_for_all_servers(rig):
     await rig.wait(seconds(7))
     again = await device.join()
     new = await hear(rig, device, "west")
+    await rig.wait(minutes(1_400))
     await tell(rig, late, "east")
     for join in (before, unheard, again):
         rig.expect(join, FIRST, first="west")

@@ -595,10 +595,12 @@ async def test_a_mistake_about_a_device_is_told_with_its_line(rig, region):
 
 
 async def test_a_file_that_nobody_has_written_is_not_read_to_its_end(rig):
-    """Whatever is in it: one octet more than 64 MiB is too much."""
+    """Whatever is in it: one octet more than 64 MiB is too much, and not one less."""
     await served(rig)
     said = "devices.toml: cannot be read: it has more than 64 MiB"
     await rig.check_configuration(LNS, said, {"devices.toml": bytes((64 << 20) + 1)})
+    said = "devices.toml:1: not TOML: Invalid statement (at line 1, column 1)"
+    await rig.check_configuration(LNS, said, {"devices.toml": bytes(64 << 20)})
 
 
 async def test_what_is_right_and_cannot_be_said_is_no_success(rig):

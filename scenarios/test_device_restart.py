@@ -33,6 +33,17 @@ async def test_a_relaxed_device_sends_its_first_measurement_again(rig, strategy,
     rig.expect(uplink, FIRST + FIRST_AGAIN, first="west", again="west")
 
 
+async def test_a_first_measurement_without_an_answer_may_come_at_any_time(rig, strategy):
+    """Only answers are counted, and none is given."""
+    device = rig.provision("relaxed", strategy=strategy)
+    rig.only("west")
+    uplink = await device.send(b"21.5 C")
+    for _ in range(4):
+        await device.restart(memory=False)
+        await device.send(b"21.5 C")
+    rig.expect(uplink, FIRST + FIRST_AGAIN * 4, first="west", again=("west",) * 4)
+
+
 async def test_the_same_first_measurement_through_the_other_station(rig, strategy, confirmed):
     """Heard elsewhere, the first measurement of a new life is a copy; with Drop it is lost."""
     device = rig.provision("relaxed", strategy=strategy)

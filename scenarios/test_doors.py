@@ -311,6 +311,7 @@ async def test_an_odd_certificate_is_good_for_nobody(rig):
         ("nobody", nameless),
         ("two names", nameless),
         ("with a tab", nameless),
+        ("in groups", nameless),
         ("a server", "the client certificate is not made for clients"),
     ):
         await rig.knock(asked, shows=who, status=403, because=why, of="west")

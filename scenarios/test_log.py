@@ -35,6 +35,7 @@ TLS = '[tls]\ncert = "server.crt"\nkey = "server.key"\n'
 RAISED_AT = max(line for _, _, line in stumble.__code__.co_lines() if line)
 UNREADABLE = json.dumps({"msgtype": "timesync", "txtime": "\u202e\x07" * 200})
 IN_ORDER = "lns.toml: lns-a, EU868, 0 devices\n  stations: any; to show: nothing"
+CAPTURE = "var/captures/a.events.jsonl"
 SHORT_LINE = 160
 """Octets that say how many events are missing, and do not tell of what nobody can read."""
 LOST = Table("""
@@ -250,9 +251,9 @@ async def test_what_a_full_capture_lacks_is_logged(rig):
     await served(rig)
     await rig.free_capture()
     await served(rig)
-    full = "WARNING a.events.jsonl cannot be written: File too large; %d events are missing by now"
+    full = f"WARNING {CAPTURE} cannot be written: File too large; %d events are missing by now"
     more = "WARNING 5 more complaints were not logged"
-    again = "INFO a.events.jsonl is written again; 9 events are missing"
+    again = f"INFO {CAPTURE} is written again; 9 events are missing"
     rig.expect_logged(*here(rig), full % 1, more, full % 7, again)
 
 
@@ -264,9 +265,9 @@ async def test_however_little_a_capture_lacks_it_says_so(rig, missing):
     rig.only("west")
     await served(rig)
     told, left_out = [], []
-    full = "WARNING a.events.jsonl cannot be written: File too large; 1 events are missing by now"
+    full = f"WARNING {CAPTURE} cannot be written: File too large; 1 events are missing by now"
     unreadable = f"WARNING {rig.west.eui}: unreadable message: "
-    again = f"INFO a.events.jsonl is written again; {missing} events are missing"
+    again = f"INFO {CAPTURE} is written again; {missing} events are missing"
     for _ in range(2):
         await rig.fill_capture(0)
         for _ in range(missing):
@@ -293,11 +294,9 @@ async def test_a_capture_that_has_said_what_it_lacks_lacks_what_comes_then(rig):
             await rig.wait(milliseconds(100))
     await rig.free_capture()
     await served(rig)
-    full = "WARNING a.events.jsonl cannot be written: File too large; 1 events are missing by now"
+    full = f"WARNING {CAPTURE} cannot be written: File too large; 1 events are missing by now"
     unreadable = f"WARNING {rig.west.eui}: unreadable message: "
-    again = [
-        f"INFO a.events.jsonl is written again; {number} events are missing" for number in (3, 1)
-    ]
+    again = [f"INFO {CAPTURE} is written again; {number} events are missing" for number in (3, 1)]
     told = [full, *[unreadable] * 3, again[0], unreadable, again[1], unreadable, again[1]]
     rig.expect_logged(*here(rig), *told)
 

@@ -258,7 +258,7 @@ class Inspector:
         answered = self._sender(uplink)
         if answered is not None and isinstance(uplink.frame, DataFrame):
             dev_eui = answered.device.dev_eui
-            self._class_c.told(dev_eui, uplink.station, uplink.frame, event["t_us"])
+            self._class_c.told(dev_eui, uplink.station, uplink.frame, event["t_us"], uplink.xtime)
             if answered.session is not None:
                 answered.session.hear(uplink.frame, answered.f_cnt)
             if uplink.frame.ack:

@@ -238,6 +238,8 @@ class ClassC:
     accepted_in: dict[tuple[str, str], str] = field(default_factory=dict)
     """In which session that was: its DevAddr."""
     told_by: dict[tuple[str, str], int] = field(default_factory=dict)
+    newest: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The `xtime` of the last frame that a station has told of a device, unless it is a copy."""
     told_in: dict[str, tuple[str, int]] = field(default_factory=dict)
     """In which session a device was told of, and when, if no server has said what became of it."""
     unproven_us: dict[str, int] = field(default_factory=dict)
@@ -290,9 +292,10 @@ class ClassC:
             due = "after the one before is over"
             yield check.wrong("time", due, f"{early_us // 1000} ms before that")
 
-    def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int) -> None:
+    def told(self, dev_eui: str, station: str, frame: DataFrame, t_us: int, xtime: int) -> None:
         """A station has told a frame of a device."""
         self.told_by[dev_eui, station] = t_us
+        self.newest[dev_eui, station] = xtime
         self.told_in[dev_eui] = frame.dev_addr, t_us
         self.sent.pop(dev_eui, None)
         if frame.ack:
@@ -310,6 +313,10 @@ class ClassC:
         if is_new and "dev_eui" in event and "dev_addr" in event:
             self.accepted_by[event.get("lns", ""), event["dev_eui"]] = event["station"]
             self.accepted_in[event.get("lns", ""), event["dev_eui"]] = event["dev_addr"]
+            return
+        copy = event.get("dev_eui", ""), event.get("station", "")
+        if self.newest.get(copy) == event.get("xtime", 0):
+            self.newest.pop(copy, None)
 
     def spoken_to(self, frame: DataFrame | None, dev_eui: str, check: Scrutiny) -> Iterator[Found]:
         """Whether a downlink is of the session that the device was heard in last."""
@@ -325,7 +332,7 @@ class ClassC:
         """Whether a downlink goes where the device was heard last."""
         accepted = {by for (_, of), by in self.accepted_by.items() if of == dev_eui}
         since_us = event["t_us"] - _JUST_HEARD_US
-        told = {by for (of, by), t_us in self.told_by.items() if of == dev_eui and t_us > since_us}
+        told = {by for (of, by) in self.newest if of == dev_eui and self.told_by[of, by] > since_us}
         if accepted and event["station"] not in accepted | told:
             due = " or ".join(sorted(map(self.name_of, accepted)))
             yield check.wrong("station", due, self.name_of(event["station"]))

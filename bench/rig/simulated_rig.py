@@ -26,7 +26,7 @@ from bench.rig.in_memory.shared_store import (
     StoreWire,
     WatchedStore,
 )
-from bench.rig.in_memory.written_files import NAME, CaptureFile, DiskStore, held_on, left_out
+from bench.rig.in_memory.written_files import PATH, CaptureFile, DiskStore, held_on, left_out
 from bench.rig.interfaces import (
     CaseDevice,
     Devices,
@@ -389,7 +389,7 @@ class MemoryServer(NetworkServer):
             read = LnsFile.model_validate(written)
             known = tuple(map(device_of, tables))
         else:
-            section = {"path": NAME, "size_max_mib": setup.capture_mib}
+            section = {"path": PATH, "size_max_mib": setup.capture_mib}
             config = disk.configured({**written, "capture": section}, tables)
             assert self._capture is not None, "whoever keeps on a disk writes a capture there"
             self._capture.open(config)

@@ -106,10 +106,10 @@ class Visits:
         Over TLS where there is some, unless it is `plain`, with what the station that `shows` has,
         or with a certificate of "nobody", "two names", "a server", "a server only", "a foreigner",
         "an expired one" or "one of tomorrow", or with one of west "for both sides", or that spells
-        it "with dashes", "with blanks" or "with a tab". Who does not read (`reads`) is told
-        nothing. `leaves` after so many µs. Due are the HTTP `status`, the code that a WebSocket is
-        `closed_with`, how long it `lasts`, and `because` of what it is refused, as the station
-        that it said to be (`of`); whoever is refused is told so.
+        it "with dashes", "with blanks", "with a tab" or "in groups". Who does not read (`reads`)
+        is told nothing. `leaves` after so many µs. Due are the HTTP `status`, the code that a
+        WebSocket is `closed_with`, how long it `lasts`, and `because` of what it is refused, as the
+        station that it said to be (`of`); whoever is refused is told so.
         """
         await self.setup.begin()
         door = self._door(lns)

@@ -18,6 +18,10 @@ EQUIVALENT: dict[str, str] = {
     "lns/lorawan/region.py::airtime_us: 28 -> 27": (
         "whole octets and groups of four bits: one bit less never saves a group"
     ),
+    "lns/station/protocol.py::StationClock.lns_time_us: "
+    "known is None or xtime <= 0 -> known is None and xtime <= 0": (
+        "it is asked of a frame with a clock alone, right after that was learnt from it"
+    ),
     "lns/delivery/effect.py::_sync_folder: "
     "os.O_RDONLY | os.O_DIRECTORY -> os.O_RDONLY & os.O_DIRECTORY": (
         "it is only asked for folders, which open for reading without it as well"

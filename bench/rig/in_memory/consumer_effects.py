@@ -19,7 +19,7 @@ from bench.rig.case_setup import CaseSetup
 from bench.rig.configuration import ConsumerSettings
 from bench.rig.in_memory.mistakes import no_file_beyond, syncs
 from bench.verdict.wire import json_of
-from bench.virtual.mqtt_broker import RECEIVE_MAX, MqttBroker
+from bench.virtual.mqtt_broker import RECEIVE_MAX, Client, MqttBroker
 from bench.virtual.mqtt_packets import Published
 from lns.clock import now_us
 from lns.delivery import Incoming
@@ -160,6 +160,8 @@ class Lines:
     def _tell(self) -> None:
         octets = self.path.read_bytes()[self._told_octets :]
         self._told_octets += len(octets)
+        if b"\r" in octets:  # neither ends one a line nor is there one left of a body
+            self._found(f"{self._name}: expected lines that end with \\n, observed {octets!r}")
         for text in octets.splitlines():
             line = json_of(text.decode(errors="replace")) or {}
             self._books.had(self._name, line)
@@ -185,7 +187,7 @@ class Lines:
             self._found(f"{self._name}: effects {when}: expected {due} octets, observed {octets}")
 
 
-_PREFIX, _ALONE = "once/more", "alone"
+_PREFIX, _ALONE, _USER = "once/more", "alone", "relay"
 _NO_PREFIXES = "", "/", "/a", "a/", "+", "a/#", "a\0"
 _REMOVED_US = 100_000
 Said = tuple[Published, dict[str, object]]
@@ -213,6 +215,7 @@ class Relay:
         self._room, self._record, self._found = room, record, found
         self._broker = MqttBroker(folder / "relay", self._take, found)
         self._broker.receive_max = RECEIVE_MAX  # a broker says nothing of that
+        self._broker.greeted = self._greet
         self._brought: defaultdict[tuple[str, str], deque[bytes]] = defaultdict(deque)
         self._owed: defaultdict[str, deque[Said]] = defaultdict(deque)
         self._taken_us: dict[Published, int] = {}
@@ -236,8 +239,7 @@ class Relay:
     @asynccontextmanager
     async def open(self, effect: Republishing) -> AsyncIterator[None]:
         """Send what waits, as a consumer does as long as it runs."""
-        there = Broker(str(self._broker.path), 1)
-        sender = MqttSender(there, effect, client_id=self._client_id, chance=self._chance)
+        sender = MqttSender(self._there, effect, client_id=self._client_id, chance=self._chance)
         async with sender:
             effect.look = sender.look
             yield
@@ -289,11 +291,21 @@ class Relay:
         """Whoever publishes one message alone knows whether the broker has it."""
         said, self._posted = "", []
         try:
-            await post(Broker(str(self._broker.path), 1), _ALONE, b"{}")
+            await post(self._there, _ALONE, b"{}")
         except BrokerLost as lost:
             said = str(lost)
         if (said, self._posted) != (due, [b"{}"] * (not due)):
             self._wrong(f"{due or 'taken'} when it is posted", f"{said or 'taken'}: {self._posted}")
+
+    @property
+    def _there(self) -> Broker:
+        return Broker(str(self._broker.path), 1, user=_USER)
+
+    def _greet(self, client: Client) -> None:
+        """Whoever is somebody needs no password (3.1.2.8 and 9)."""
+        said = client.login.user, client.login.password
+        if said != (_USER, None):
+            self._wrong(f"{_USER} without a password", said)
 
     @property
     def _owing(self) -> int:

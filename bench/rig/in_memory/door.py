@@ -30,7 +30,7 @@ from bench.host.lns_files import (
 from bench.host.lns_process import alive
 from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.written_files import configuration_in, new_folder
-from bench.sockets import LATENCY_US
+from bench.sockets import LATENCY_US, Network
 from bench.station.web_socket import StationTls, WebSocketLink, connect, discover, station_files
 from bench.verdict.owner import Found
 from bench.virtual.visitor import HALF_AT_HOME, Answer, longest_uri
@@ -51,6 +51,7 @@ _SPELLED = {
     "with dashes": "00-16-C0-01-F1-50-00-01",
     "with blanks": " 0016c001f1500001 ",
     "with a tab": "\t0016c001f1500001",
+    "in groups": "0016 c001 f150 0001",
     "for both sides": "0016C001F1500001",
 }
 _ODD = (
@@ -62,7 +63,7 @@ _ODD = (
 def _odd(kind: str) -> Pair:
     """A certificate that is good for nobody, or names a station in another way than others."""
     match kind:
-        case "with dashes" | "with blanks" | "with a tab":
+        case "with dashes" | "with blanks" | "with a tab" | "in groups":
             return any_authority().issue([_SPELLED[kind]], usages=[CLIENT])
         case "for both sides":
             return any_authority().issue([_SPELLED[kind]], usages=[SERVER, CLIENT])
@@ -351,6 +352,10 @@ class Door:
             brought = [(one.texts, one.binaries) for one in self._ended if one.station == station]
             if brought != wanted:
                 self._wrong(f"what {station} brought: expected {wanted}, observed {brought}")
+        network: Network = cast(Any, asyncio.get_running_loop()).network
+        for port in self._ports:
+            if (most := network.most_begun[port]) > 1:
+                self._wrong(f"TLS handshakes begun in one turn: expected 1, observed {most}")
         if is_whole:
             for station, number in self._here.items():
                 if number:

@@ -41,6 +41,17 @@ def no_file_beyond(octets: int) -> Iterator[None]:
 
 
 @contextmanager
+def no_more_files() -> Iterator[None]:
+    """This process can open no file; those that it has stay as they are."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+@contextmanager
 def syncs() -> Iterator[list[int]]:
     """How many octets files had of which all that was written has been waited for, meanwhile."""
     synced: list[int] = []

@@ -77,10 +77,10 @@ _TIMES: Mapping[str, int | None] = {
     "": None, " \n": None, "0": 0, "12": 12_000_000, " 7\n": 7_000_000, "1.5": 1_500_000,
     "1.05": 1_050_000, "1.000001": 1_000_001, "1.0000019": 1_000_001, "12.": 12_000_000,
     "253402300799": 253_402_300_799_000_000, "9999-12-31T23:59:59Z": 253_402_300_799_000_000,
-    "2026-01-01": _AT_US, "2026-01-01T00:00:00.001Z": _AT_US + 1_000,
+    "2026-01-01": _AT_US, "2026-01-01T00:00:00.001Z": _AT_US + 1_000, "0" * 64: 0,
     "2026-01-01T01:30:00+01:30": _AT_US, "2025-12-31T19:00:01-05:00": _AT_US + 1_000_000,
 }  # fmt: skip
-_NO_TIMES = ("x", "1.2.3", "-1", "12:00", "1e3", "2026-13-01", "253402300800", "1" * 5_000)
+_NO_TIMES = ("x", "1.2.3", "-1", "12:00", "1e3", "2026-13-01", "253402300800", "0" * 65)
 _STATED: Mapping[str, int | None] = {
     "7": 7_000_000,
     '{"lns":"a","minMsgTime":"2026-01-01T00:00:00Z","retryMaxS":60}': _AT_US,
@@ -346,8 +346,11 @@ def _ill_refused(file: Path, kind: str) -> Iterator[str]:
     for other in sorted(_KINDS.keys() - {kind}):
         for opened in _KINDS[other]:
             yield from _wrong(file, opened, f"ours holds something else than {other}")
+    file.with_name("empty").touch()
     for reads in looks:
         yield from _wrong(file.with_name("none"), reads, "none is no file")
+        said = f"empty is empty: nobody has written {kind} there yet"
+        yield from _wrong(file.with_name("empty"), reads, said)
         yield from _wrong(file, reads, "")
     with closing(connect(file, isolation_level=None)) as db:
         [version] = db.execute("PRAGMA user_version").fetchone()

@@ -24,7 +24,7 @@ from msgspec.json import encode
 from msgspec.structs import astuple
 
 from bench.host.lns_files import toml_text
-from bench.rig.in_memory.mistakes import no_file_beyond
+from bench.rig.in_memory.mistakes import no_file_beyond, no_more_files
 from bench.verdict.owner import Found, Scrutiny
 from lns.capture import Capture
 from lns.clock import StoreUnavailable, now_us
@@ -242,6 +242,8 @@ def _positions(file: Path) -> list[int]:
 
 
 NAME = "a.events.jsonl"
+PATH = f"var/captures/{NAME}"
+"""Where that is to be: in folders that nobody has made."""
 _SCHEMA = 1
 _TORN = b'{"schema":1,"run_id":'
 _HEAD = ("schema", "run_id", "source", "seq", "t_us", "kind")
@@ -265,18 +267,47 @@ def held_on(lns: str, station: Eui, late_us: int) -> Iterator[Found]:
         yield check.wrong("end", "at once", f"{late_us} us after all was decided")
 
 
-def _flushed(folder: Path) -> list[int]:
-    """How many lines of a buffered capture are in its file before it is flushed, and then."""
+def _flushed(folder: Path) -> list[object]:
+    """How many lines of a buffered capture are in its file before it is flushed, and then.
+
+    Which file is named where there is no room for the last of them when it is closed.
+    """
     capture, path = Capture(folder, "", now_us, buffered=True), folder / "buffered.jsonl"
-    lines: list[int] = []
-    for is_flushed in (False, True):
+    seen: list[object] = []
+    for is_flushed in (False, True, False):
         capture.record(path.stem, "case.begin", {})
         if is_flushed:
             capture.flush()
-        lines.append(path.read_bytes().count(b"\n"))
-    capture.close()
+        seen.append(path.read_bytes().count(b"\n"))
+    try:
+        with no_file_beyond(0):
+            capture.close()
+    except OSError as error:
+        seen.append(error.filename)
     path.unlink()
-    return lines
+    return seen
+
+
+def _turned(folder: Path) -> list[object]:
+    """The lines in the older and the newer file of a capture that could open no new one at first.
+
+    And how many lines are in neither, and how often it has told that it turned.
+    """
+    turned: list[str] = []
+    capture = Capture(folder, "", now_us, bytes_max=2, turned=turned.append)
+    path, lost = folder / "turned.jsonl", 0
+    for has_room in (True, False, True):
+        try:
+            with nullcontext() if has_room else no_more_files():
+                capture.record(path.stem, "case.begin", {})
+        except OSError:
+            lost += 1
+    capture.close()
+    files = [path.with_name(f"{path.name}.1"), path]
+    lines = [file.read_bytes().count(b"\n") if file.exists() else 0 for file in files]
+    for file in files:
+        file.unlink(missing_ok=True)
+    return [*lines, lost, len(turned)]
 
 
 class CaptureFile:
@@ -345,6 +376,9 @@ class CaptureFile:
         """What is wrong in the file."""
         if not self._path.is_absolute():
             return  # its server has never begun
+        if not self._path.parent.is_dir():
+            yield self._check.wrong("folder", "made for it", "none")
+            return
         older = self._path.with_name(f"{NAME}.1")
         if older.exists():
             turned = {"lns": self._lns, "file": older.name}
@@ -354,8 +388,10 @@ class CaptureFile:
             if not self._half_bytes <= size < self._half_bytes + _LINE_BYTES_MAX:
                 yield self._check.wrong("size of the older one", self._half_bytes, size)
         yield from self._check.same("open when it has ended", [], self._left_open)
-        lines_seen = _flushed(self._path.parent)
-        yield from self._check.same("lines before and after a flush", [0, 2], lines_seen)
+        buffered = [0, 2, 2, str(self._path.with_name("buffered.jsonl"))]
+        seen = _flushed(self._path.parent)
+        yield from self._check.same("lines of a buffered one, and its name", buffered, seen)
+        yield from self._check.same("lines of one that turns", [1, 1, 1, 1], _turned(older.parent))
         files = [file for file in (older, self._path) if file.exists()]
         if self._path.stat().st_size >= self._half_bytes + _LINE_BYTES_MAX:
             yield self._check.wrong("size", f"up to {self._half_bytes}", self._path.stat().st_size)

@@ -127,7 +127,7 @@ def test_it_listens_in_the_session_that_it_was_told_in_whatever_becomes_of_that(
     books.outcome({**accepted, "dev_addr": "26000001"})
     told = read_data(bytes.fromhex("40020000260003000A0B0C0D"))
     assert told is not None
-    books.told(DEV_EUI, "west", told, 1_000_000)
+    books.told(DEV_EUI, "west", told, 1_000_000, 7)
     for at_us, hears_all, wrong in (
         (1_900_000, True, 1),
         (1_500_000, True, 0),
@@ -142,6 +142,20 @@ def test_it_listens_in_the_session_that_it_was_told_in_whatever_becomes_of_that(
 
 
 CONFIRMED, UNCONFIRMED = "A0010000260000000201DEADBEEF", "60010000260000000201DEADBEEF"
+
+
+def test_it_is_spoken_to_where_its_newest_frame_was_told_unless_that_is_a_copy() -> None:
+    """As long as nobody has said which copy it is, it may be the one that counts."""
+    books = ClassC(lambda eui: eui)
+    told = read_data(bytes.fromhex("40020000260003000A0B0C0D"))
+    assert told is not None
+    said = {"lns": "a", "dev_eui": DEV_EUI, "dev_addr": "26000002", "station": "east", "xtime": 7}
+    books.outcome({**said, "status": "NonDuplicate", "station": "west"})
+    books.told(DEV_EUI, "east", told, 1_000_000, 7)
+    handed_over = {"t_us": 2_000_000, "station": "east"}
+    for xtime, wrong in ((6, 0), (7, 1)):
+        books.outcome({**said, "status": "SoftDuplicate", "xtime": xtime})
+        assert len(list(books.through(handed_over, DEV_EUI, CHECK))) == wrong
 
 
 def too_soon(
