@@ -323,7 +323,8 @@ class Configurations:
         check = Scrutiny(rule="program", of=f"a server with {lns_toml!r}", t_us=now_us())
         broker = Clients()
         try:
-            lns_toml = lns_toml.replace("BROKER", f"{HOST_HERE}:{broker.port}")
+            if "BROKER" in lns_toml:
+                lns_toml = lns_toml.replace("BROKER", broker.listen())
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, {})
             serving, found = Serving(folder, asks, has_room), list[Found]()
             for _ in range(2):
@@ -430,8 +431,12 @@ class Clients:
         self._broker = MqttBroker(None, lambda message: None, self.wrong.append)
         self._broker.greeted = lambda client: self.filters.update({client.login.client: []})
         self._broker.subscribed, self._broker.acknowledged = self._subscribed, self._acknowledged
+        self.go = self._broker.go
+
+    def listen(self) -> str:
+        """Be there; host and port, as a URL names them."""
         self._broker.listen()
-        self.port, self.go = self._broker.port, self._broker.go
+        return f"{HOST_HERE}:{self._broker.port}"
 
     def _subscribed(self, client: Client, asked: str, options: int) -> None:
         self.filters[client.login.client].append(asked)
