@@ -707,8 +707,8 @@ MUTANTS = (
     device_fault(
         "a device has LoRaWAN itself wrong, and whoever reads with it",
         SESSION,
-        "f_cnt, i + 1) for i",
-        "f_cnt, i) for i",
+        "in range(1, -(-octets // BLOCK) + 1)]",
+        "in range(-(-octets // BLOCK))]",
         ANSWERS,
         says="LoRaWAN of devices in software: data uplink: expected",
     ),
