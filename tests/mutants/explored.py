@@ -164,7 +164,7 @@ def explored(mutant: Mutant) -> Found:
 
 
 def _explore(tree: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
-    for name in ("lns", "bench"):
+    for name in ("lns", "bench", "firmware_scripts"):
         shutil.copytree(ROOT / name, tree / name)
     (tree / KEPT.relative_to(ROOT)).parent.mkdir()
     shutil.copy(KEPT, tree / KEPT.relative_to(ROOT))

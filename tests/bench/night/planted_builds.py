@@ -29,7 +29,7 @@ class Build:
 
 def tree_of(build: Build, folder: Path) -> Path:
     """A copy of this tree with the server of a build."""
-    for name in ("lns", "bench", "scenarios"):
+    for name in ("lns", "bench", "firmware_scripts", "scenarios"):
         shutil.copytree(ROOT / name, folder / name)  # with what is compiled already
     shutil.copy(ROOT / "pyproject.toml", folder)
     for mutant in level_1.MUTANTS:
