@@ -630,3 +630,18 @@ async def test_a_text_that_is_told_again_after_a_crash_has_an_outcome_of_its_own
         await rig.wait(after)
     await rig.restart_lns()
     await rig.say(text, by="west")
+
+
+@pytest.mark.fault("store", "forgets everything")
+async def test_a_server_that_begins_behind_an_emptied_store_knows_no_counter(rig):
+    """Its downlinks may be none to a device that has heard later ones, and nobody could know."""
+    device = rig.provision("spoken-to", f_cnt=1, f_cnt_down=5)
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    await rig.start()
+    await rig.restart_store(empty=True)
+    await rig.kill_lns("lns-a")
+    await rig.start_lns("lns-a")
+    await rig.wait(seconds(2))
+    uplink = await device.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="west")

@@ -171,6 +171,11 @@ class KnownDevice:
             session.doubt()
             session.f_cnt_down = session.first_f_cnt_down
 
+    def is_met_anew(self) -> None:
+        """A server begins; if its store has forgotten the device, it knows no counter of it."""
+        for session in self.sessions if self.is_forgotten else ():
+            session.f_cnt_down = None
+
     def session_of(self, frame: DataFrame, f_cnt: int) -> Session | None:
         """The session of an uplink, by its keys."""
         for session in reversed(self.sessions):
