@@ -155,7 +155,7 @@ class Inspector:
                 case "case.lns":
                     self._level1.forget()
                     for device in self._devices.values():
-                        device.is_met_anew()
+                        device.meet_anew()
                     if "retention_us" in event:
                         self._frame_names.retention_us = event["retention_us"]
                         self._level1.retention_us = event["retention_us"]

@@ -171,7 +171,7 @@ class KnownDevice:
             session.doubt()
             session.f_cnt_down = session.first_f_cnt_down
 
-    def is_met_anew(self) -> None:
+    def meet_anew(self) -> None:
         """A server begins; if its store has forgotten the device, it knows no counter of it."""
         for session in self.sessions if self.is_forgotten else ():
             session.f_cnt_down = None

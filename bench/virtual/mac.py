@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from bench.transmission import Transmission
 from bench.virtual.air import Heard, MacRadio, Received, Window
@@ -289,8 +289,8 @@ class Circuit:
 
     @property
     def raw(self) -> Radio:
-        assert self.has_raw, f"{self.name}: nothing but LoRaWAN is on this air"
-        return cast(Radio, self.radio)
+        assert isinstance(self.radio, Radio), f"{self.name}: nothing but LoRaWAN is on this air"
+        return self.radio
 
     @property
     def has_raw(self) -> bool:
