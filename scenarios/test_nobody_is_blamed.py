@@ -645,3 +645,17 @@ async def test_a_server_that_begins_behind_an_emptied_store_knows_no_counter(rig
     await rig.wait(seconds(2))
     uplink = await device.send(confirmed=True)
     rig.expect(uplink, OWNED, owned="west")
+
+
+@pytest.mark.fault("store", "forgets everything")
+async def test_a_server_that_goes_on_behind_an_emptied_store_knows_its_counters(rig):
+    """The other one begins, and knows none."""
+    device = rig.provision("spoken-to", f_cnt=1, f_cnt_down=65_534)
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    await rig.start()
+    await rig.restart_store(empty=True)
+    await rig.restart_lns(lns="lns-b")
+    await rig.wait(seconds(2))
+    uplink = await device.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="west")

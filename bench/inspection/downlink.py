@@ -261,8 +261,8 @@ def _frame(
     yield from check.same("DevAddr", session.dev_addr, frame.dev_addr)
     yield from check.same("ACK", ack, frame.ack)
     yield from check.same("RFU bit of FCtrl", False, frame.bit_6)
-    key = session.keys.nwk_s_key
-    f_cnt = counter_of(frame, key, session.f_cnt_down)
+    key, last = session.keys.nwk_s_key, _last(frame, session)
+    f_cnt = counter_of(frame, key, last)
     if f_cnt is None:
         before = [one for one in session.passed_over if frame.is_signed_by(key, one)]
         if before and (device.is_held or device.is_overtaken):
@@ -271,7 +271,7 @@ def _frame(
         else:
             yield _wrong_mic(frame, session, check)
         return
-    least = 0 if session.f_cnt_down is None else session.f_cnt_down + 1
+    least = 0 if last is None else last + 1
     if device.loses_no_f_cnt_down:
         yield from check.same("FCntDown", least, f_cnt)
     elif f_cnt - least >= F_CNT_GAP_MAX:
@@ -280,6 +280,15 @@ def _frame(
         session.passed_over |= {*range(least, f_cnt)}
     session.f_cnt_down = f_cnt
     yield from _content(frame, f_cnt, session, device, check)
+
+
+def _last(frame: DataFrame, session: Session) -> int | None:
+    """The counter before that of a downlink, as whoever sends it knows it."""
+    of_others = session.f_cnt_down_of_others
+    f_cnt = counter_of(frame, session.keys.nwk_s_key, of_others)
+    if of_others is None or f_cnt is None or f_cnt - of_others > F_CNT_GAP_MAX:
+        return session.f_cnt_down
+    return of_others
 
 
 def _wrong_mic(frame: DataFrame, session: Session, check: Scrutiny) -> Found:

@@ -57,6 +57,8 @@ class Session:
     first_f_cnt_down: int | None = field(init=False)
     passed_over: set[int] = field(default_factory=set)
     """Downlink counters that no frame had when a later one came: a scenario may hold it up."""
+    f_cnt_down_of_others: int | None = None
+    """What servers know of it that have not begun behind an emptied store."""
 
     def __post_init__(self) -> None:
         self.first_f_cnt_down = self.f_cnt_down
@@ -174,7 +176,8 @@ class KnownDevice:
     def meet_anew(self) -> None:
         """A server begins; if its store has forgotten the device, it knows no counter of it."""
         for session in self.sessions if self.is_forgotten else ():
-            session.f_cnt_down = None
+            if session.f_cnt_down is not None:
+                session.f_cnt_down, session.f_cnt_down_of_others = None, session.f_cnt_down
 
     def session_of(self, frame: DataFrame, f_cnt: int) -> Session | None:
         """The session of an uplink, by its keys."""
