@@ -659,3 +659,29 @@ async def test_a_server_that_goes_on_behind_an_emptied_store_knows_its_counters(
     await rig.wait(seconds(2))
     uplink = await device.send(confirmed=True)
     rig.expect(uplink, OWNED, owned="west")
+
+
+@pytest.mark.fault("broker", "message refused")
+@pytest.mark.parametrize("after", [milliseconds(1), milliseconds(400)])
+async def test_what_is_too_old_when_its_turn_comes_keeps_nobody_waiting(rig, after):
+    """The next one leaves before the server has put the first one aside."""
+    rig.park_after(seconds(1))
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    await rig.refuse_messages(2)
+    await rig.alpha.send(confirmed=True)
+    await rig.wait(after)
+    await rig.alpha.send(confirmed=True)
+
+
+@pytest.mark.fault("broker", "late")
+async def test_what_is_too_old_when_it_comes_to_the_outbox_is_put_aside_later(rig):
+    """Nothing of that was its server's to hasten."""
+    rig.park_after(seconds(1))
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    rig.delay_upstream(seconds(3))
+    await rig.alpha.send()
+    await rig.wait(seconds(6))

@@ -126,6 +126,7 @@ class Inspector:
         undisturbed = not any(map(may_lose_counters, events))
         self._undisturbed = not any(map(disturbs_servers, events))
         self._class_c.begin(events, undisturbed=self._undisturbed)
+        self._numbers.put_aside(events)
         for device in self._devices.values():
             device.loses_no_f_cnt_down = undisturbed
         for event in events:
@@ -144,8 +145,6 @@ class Inspector:
                     self._text(event)
                 case "upstream.published" | "upstream.status":
                     self._published(event)
-                case "upstream.parked":
-                    self._numbers.put_aside(event["topic"], event["sequence_number"])
                 case "lns.outcome":
                     self._outcome(event)
                 case "lns.evicted":

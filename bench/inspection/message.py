@@ -1,7 +1,7 @@
 """Does a message of the application say what its frame said, and what its station told of it?"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import inf
 from types import NoneType
@@ -26,6 +26,8 @@ _ONLY_AS_TRUE = "dupMsg", "unverified"
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 _IS_TIME = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}Z").fullmatch
 _MILLISECOND_US = 1_000
+PUT_ASIDE_US = 2_100_000
+"""How long a server takes to put aside what it does not send any more."""
 _OF_FRAME = re.compile(r"(\.[1-9][0-9]*)?(-([0-9]+)(\.[0-9A-F]{8})?)")
 """In a key, behind the session: the life of a relaxed device, the counter, other bytes."""
 _OF_COPY = re.compile(r"(?:-(.+)-[1-9][0-9]*)?")
@@ -105,7 +107,8 @@ class Names:
 class Numbers:
     """The sequence number of the newest message of each topic: every new message has the next one.
 
-    But for those that were put aside, which get another one when they are released.
+    But for those that are put aside, which get another one when they are released: behind one that
+    is too old a server goes on at once, and puts it aside within two turns of a second.
     `begins_at_one`: nothing was published on any topic before the case.
     """
 
@@ -113,11 +116,13 @@ class Numbers:
         self.begins_at_one = False
         self._newest: dict[str, int] = {}
         self._messages: set[tuple[str, str, int]] = set()
-        self._aside: set[tuple[str, int]] = set()
+        self._aside_us: dict[tuple[str, int], int] = {}
 
-    def put_aside(self, topic: str, number: int) -> None:
-        """A message is not sent under its number."""
-        self._aside.add((topic, number))
+    def put_aside(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Which messages are not sent under their number, and since when."""
+        for event in events:
+            if event["kind"] == "upstream.parked":
+                self._aside_us[event["topic"], event["sequence_number"]] = event["t_us"]
 
     def forget(self, lns: str) -> None:
         """A server has lost its outbox, and with it how far its topics have come."""
@@ -134,7 +139,7 @@ class Numbers:
         newest = self._newest.get(topic, 0)
         if newest or self.begins_at_one:
             due = newest + 1
-            while (topic, due) in self._aside:
+            while self._aside_us.get((topic, due), inf) <= check.t_us + PUT_ASIDE_US:
                 due += 1
             yield from check.same("sequenceNumber", due, number)
         self._newest[topic] = number

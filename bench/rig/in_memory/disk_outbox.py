@@ -14,6 +14,7 @@ from paho.mqtt import client as paho
 from bench.chance import stream
 from bench.clock import awaited_in, is_disk_slow
 from bench.host.lns_process import alive
+from bench.inspection.message import PUT_ASIDE_US
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.in_memory.promises import broken_turns, ill_refused
 from bench.rig.in_memory.written_files import (
@@ -50,7 +51,7 @@ _URL = "mqtt://network%20server:a%3Ab%2Fc%2541@broker"
 _KEEP_ALIVE_S, _PACKET_BYTES_MAX, _WAIT_US, _WAIT_MAX_US = 30, 65_536, 500_000, 30_000_000
 _SENT_WITHIN_US, _DRAIN_US = 100_000, 1_000_000
 _WAITS_MIN = 3  # by chance they are hardly alike
-_TELL_US, _DECIDED_US, _PUT_ASIDE_US = 10_000_000, 9_000_000, 2_100_000
+_TELL_US, _DECIDED_US = 10_000_000, 9_000_000
 _REMOVED_US = 1_500_000  # a disk that took nothing is asked again after a second
 RETRY_S = 86_400
 Body = dict[str, object]
@@ -311,7 +312,7 @@ class DiskOutbox:
     def _tell(self, event: Acknowledged | Parked) -> None:
         self._setup.record(self.lns, event.kind, as_fields(event))
         self._waiting -= 1
-        since, _ = self._since.pop(event.message_id, (None, 0))
+        since, since_us = self._since.pop(event.message_id, (None, 0))
         self._answered_us[event.topic] = now_us()
         self._sent.discard(event.topic)
         # Those that are put aside together are told with how many wait in the end.
@@ -322,12 +323,11 @@ class DiskOutbox:
             self._gone_us[event.topic, event.sequence_number] = now_us()
             self._was_useful = True
         if isinstance(event, Parked):
-            self._look_at_age(event.message_id, since)
+            self._look_at_age(event.message_id, since, since_us)
             if event.message_id in self._parked:
                 self._wrong(f"{event.message_id} was put aside before")
             self._parked.add(event.message_id)
-            before = self._put_aside.get(event.topic, 0)
-            if event.sequence_number <= before:
+            if event.sequence_number <= (before := self._put_aside.get(event.topic, 0)):
                 self._wrong(f"{event.message_id}: put aside behind {before} of its topic")
             self._put_aside[event.topic] = event.sequence_number
             if all(self._topics[one] != event.topic for one in self._since):
@@ -482,7 +482,7 @@ class DiskOutbox:
     def _look_at_state(self) -> None:
         self._wrong(*[] if self._is_unread else listed(self._file, list(self._since)))
 
-    def _look_at_age(self, message_id: str, since: datetime | None) -> None:
+    def _look_at_age(self, message_id: str, since: datetime | None, since_us: int) -> None:
         """What is put aside has waited for longer than it may, by its server's clock at some time.
 
         And not for much longer, unless something has kept its server from that, or set its clock.
@@ -491,11 +491,11 @@ class DiskOutbox:
             return
         retry_us, waited_us = self._retry_us, self._waited_us(since)
         _, refused_us = self._refused.get(self._topics[message_id], (0, 0))
-        free_us = max(self._opened_us, self._freed_us, self.broker.lost_us, refused_us)
-        is_late = min(waited_us - retry_us, now_us() - free_us) > _PUT_ASIDE_US
+        free_us = max(self._opened_us, self._freed_us, self.broker.lost_us, refused_us, since_us)
+        is_late = min(waited_us - retry_us, now_us() - free_us) > PUT_ASIDE_US
         if waited_us <= retry_us or (is_late and not self._stepped_us and not is_disk_slow()):
             self._wrong(
-                f"{message_id}: expected put aside after {retry_us} us, or {_PUT_ASIDE_US} more,"
+                f"{message_id}: expected put aside after {retry_us} us, or {PUT_ASIDE_US} more,"
                 f" observed {waited_us}"
             )
 

@@ -176,3 +176,15 @@ def test_the_messages_of_a_topic_are_numbered_without_a_gap() -> None:
     numbers.forget("lns-a")
     assert told(1, "g") + told(1, "h", "lorawan/lns-a/e/up") == []
     assert told(2, "i", "lorawan/lns-a/f/up") == ["sequenceNumber"]
+
+
+@pytest.mark.parametrize(("later_us", "wrong"), [(2_100_000, []), (2_100_001, ["sequenceNumber"])])
+def test_behind_what_is_soon_put_aside_the_next_number_comes(
+    later_us: int, wrong: list[str]
+) -> None:
+    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
+    numbers.begins_at_one = True
+    parked = {"kind": "upstream.parked", "topic": topic, "sequence_number": 1}
+    numbers.put_aside([parked | {"t_us": CHECK.t_us + later_us}])
+    told = body(sequenceNumber=2, messageId="a")
+    assert fields(numbers.compare(topic, told, CHECK)) == wrong
