@@ -685,3 +685,22 @@ async def test_what_is_too_old_when_it_comes_to_the_outbox_is_put_aside_later(ri
     rig.delay_upstream(seconds(3))
     await rig.alpha.send()
     await rig.wait(seconds(6))
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_is_put_aside_may_have_the_name_of_what_came_before_a_crash(rig):
+    """A server that was killed counts the copies of a frame anew."""
+    rig.park_after(seconds(1))
+    rig.put_on("lns-b", "east")
+    device = rig.provision("always", strategy="None")
+    rig.only("west")
+    first = await rig.alpha.send(confirmed=True)
+    rig.expect(first, OWNED, owned="west")
+    rig.only("west", "east")
+    uplink = await device.send()
+    await rig.kill_lns("lns-a")
+    await rig.start_lns("lns-a")
+    await rig.stop_broker()
+    await rig.replay(uplink, by="west", after=seconds(20))
+    await rig.wait(seconds(4))
+    await rig.start_broker()

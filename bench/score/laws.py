@@ -59,16 +59,16 @@ _MESSAGE_ID = (
     r"'^([0-9A-F]{16})-([0-9A-F]{8})(?:[.][0-9]+)?-([0-9]+)(?:[.][0-9A-F]{8})?"
     r"(?:-[0-9A-F]{16}-[0-9]+)?$'"
 )
-# How many messages of a frame were put aside that never came, or came more than once.
+# How many messages of a frame were put aside and did not come since, or came more than once.
 _PUT_ASIDE = f"""
 FROM upstream_parked |> WHERE case IS NOT NULL AND NOT endswith(message_id, '-status')
-|> AGGREGATE count(*) AS parked GROUP BY run, case, message_id
-|> LEFT JOIN (FROM published |> WHERE coalesce(said.unverified, 'false') != 'true'
-     |> AGGREGATE count(*) AS came GROUP BY run, case, message_id) USING (run, case, message_id)
+|> AGGREGATE max(t_us) AS parked_us GROUP BY run, case, message_id
+|> LEFT JOIN (FROM published |> WHERE coalesce(said.unverified, 'false') != 'true' |> AGGREGATE
+     array_agg(t_us) AS us GROUP BY run, case, message_id) USING (run, case, message_id)
 |> EXTEND regexp_extract(message_id, {_MESSAGE_ID}, 1) AS dev_eui,
      CAST(regexp_extract(message_id, {_MESSAGE_ID}, 3) AS BIGINT) AS f_cnt
-|> AGGREGATE count_if(came IS NULL) AS never, count_if(came > 1) AS again
-   GROUP BY run, case, dev_eui, f_cnt"""
+|> AGGREGATE count_if(coalesce(array_max(us) < parked_us, true)) AS never,
+   count_if(size(us) > 1) AS again GROUP BY run, case, dev_eui, f_cnt"""
 _TOGETHER = {"frame_id": "frame_id", "station": "station", "expected": "other", "observed": "lns"}
 _ANSWER_KEY = "run, case, station, xtime"
 # Whether the tap may not have seen what was said at told_us: its link was lost, or a server ended.

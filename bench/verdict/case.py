@@ -489,9 +489,9 @@ def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
         for body in evidence.published
     )
     # What is put aside may be on its way: it comes now, when it is released, or both, or never.
-    came = {one: len(evidence.ids_us.get(one, ())) for one in evidence.parked}
-    never = Counter(_frame_of(one) for one, n in came.items() if n == 0)
-    again = Counter(_frame_of(one) for one, n in came.items() if n > 1)
+    came = {one: (us, evidence.ids_us.get(one, [-1])) for one, us in evidence.parked_us.items()}
+    never = Counter(_frame_of(one) for one, (us, came_us) in came.items() if max(came_us) < us)
+    again = Counter(_frame_of(one) for one, (_, came_us) in came.items() if len(came_us) > 1)
     for key in sorted(owed.keys() | got.keys(), key=str):
         dev_eui, station, f_cnt, marked = key
         left, frame = never if owed[key] > got[key] else again, f"{dev_eui} {f_cnt}"

@@ -253,7 +253,7 @@ class Evidence:
     published: list[dict[str, Any]] = field(default_factory=list)
     ids_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When each message id was used; not of unverified messages: another server sends them too."""
-    parked: set[str] = field(default_factory=set)
+    parked_us: dict[str, int] = field(default_factory=dict)
     """The ids of messages that servers have put aside, until a person lets them go."""
     retention_us: int = 60_000_000
     downlinks: list[Event] = field(default_factory=list)
@@ -515,7 +515,9 @@ _READERS: dict[str, Callable[[Evidence, Event], None]] = {
     "lns.outcome": lambda evidence, event: evidence.outcomes.append(event),
     "lns.downlink": _read_downlink,
     "stimulus.missed": lambda ev, event: ev.missed.append((event["owner"], event["reason"])),
-    "upstream.parked": lambda evidence, event: evidence.parked.add(event["message_id"]),
+    "upstream.parked": lambda evidence, event: evidence.parked_us.update(
+        {event["message_id"]: event["t_us"]}
+    ),
     FINDING: _read_finding,
     "upstream.published": _read_published,
 }
