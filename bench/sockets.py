@@ -1,8 +1,8 @@
 """What is a TCP connection whose both ends are in this process, with no host between them?
 
-For an event loop on virtual time: what is written arrives `LATENCY_US` later, in order, and what
-nobody reads waits: first on the way (`ON_THE_WAY_MAX`, as the buffers of two sockets), then at
-whoever wrote it, who is told so. TLS is that of asyncio.
+For an event loop on virtual time: what is written arrives in order, at once or as much later as its
+port is away (`Network.away_us`), and what nobody reads waits: first on the way (`ON_THE_WAY_MAX`,
+as the buffers of two sockets), then at whoever wrote it, who is told so. TLS is that of asyncio.
 """
 
 import asyncio
@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 from weakref import ref
 
-LATENCY_US = 0
 ON_THE_WAY_MAX = 16_384
 LOCALHOST = "127.0.0.1"
 _FIRST_PORT = 40_001
@@ -24,11 +23,16 @@ Address: TypeAlias = tuple[str, int]
 
 class Wired(asyncio.Transport):
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, protocol: asyncio.BaseProtocol, *ends: Address
+        self,
+        loop: asyncio.AbstractEventLoop,
+        protocol: asyncio.BaseProtocol,
+        *ends: Address,
+        away_us: int,
     ) -> None:
         super().__init__({"sockname": ends[0], "peername": ends[1]})
         self.peer: Wired
         self._loop = loop
+        self._away_s = away_us / _S
         self._protocol = protocol
         self._low, self._high = 16_384, 65_536
         self._unsent = bytearray()
@@ -153,7 +157,7 @@ class Wired(asyncio.Transport):
             self._later(self.peer._arrive, b"")
 
     def _later(self, callback: Callable[..., None], *given: object) -> None:
-        self._loop.call_later(LATENCY_US / _S, callback, *given)
+        self._loop.call_later(self._away_s, callback, *given)
 
 
 class _Listening:
@@ -209,6 +213,8 @@ class Network:
         self.listening: dict[int, Listener] = {}
         self.unreachable: set[int] = set()
         """Ports that nothing comes back from, not even a refusal."""
+        self.away_us: Counter[int] = Counter()
+        """How long each way between a port and whoever connects to it takes."""
         self._next_port = _FIRST_PORT
         self.begun: Counter[int] = Counter()
         """How many TLS handshakes whoever listens on a port has begun in this turn of the loop."""
@@ -243,7 +249,8 @@ class Network:
         self, factory: Callable[[], asyncio.BaseProtocol], port: int, *, host: str = LOCALHOST
     ) -> tuple[Wired, asyncio.BaseProtocol]:
         """One connection from this `host`; ConnectionRefusedError where nobody listens."""
-        await asyncio.sleep(LATENCY_US / _S)
+        away_us = self.away_us[port]
+        await asyncio.sleep(away_us / _S)
         if port in self.unreachable:
             await self.loop.create_future()
         listener = self.listening.get(port)
@@ -251,8 +258,8 @@ class Network:
             raise ConnectionRefusedError(111, f"nobody listens on port {port}")
         ours, theirs = (host, self._free_port()), listener.sockets[0].getsockname()
         near, far = factory(), listener.factory()
-        client = Wired(self.loop, near, ours, theirs)
-        accepted = Wired(self.loop, far, theirs, ours)
+        client = Wired(self.loop, near, ours, theirs, away_us=away_us)
+        accepted = Wired(self.loop, far, theirs, ours, away_us=away_us)
         client.peer, accepted.peer = accepted, client
         listener.connections.append(accepted)
         self._clients.append(client)

@@ -430,9 +430,20 @@ def _provision(world: World, number: int) -> Any:
     return device
 
 
-async def play(rig: Rig, dice: Random, more: Mapping[Act, float] = MappingProxyType({})) -> None:
-    """Let what dice say happen, until all of it is undone; `more` acts, each with its weight."""
+async def play(
+    rig: Rig,
+    dice: Random,
+    more: Mapping[Act, float] = MappingProxyType({}),
+    *,
+    shows: str | None = None,
+) -> None:
+    """Let what dice say happen, until all of it is undone; `more` acts, each with its weight.
+
+    `shows`: stations come through a door, and show this; None: there is no door.
+    """
     world, weights = World(rig, dice), {**WEIGHTS, **more}
+    if shows is not None:
+        rig.open_door(shows)
     rig.in_region(dice.choice(["EU868", "EU868", "EU868", "US915", "AS923-1"]))
     if dice.random() < 0.4:
         rig.put_on("lns-b", "east")

@@ -704,3 +704,22 @@ async def test_what_is_put_aside_may_have_the_name_of_what_came_before_a_crash(r
     await rig.replay(uplink, by="west", after=seconds(20))
     await rig.wait(seconds(4))
     await rig.start_broker()
+
+
+async def test_a_request_is_done_when_its_station_has_said_so_over_a_web_socket(rig):
+    """What a server says of a text is behind it in the books, however fast the server is."""
+    rig.open_door()
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"\x05\x01", port=3)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+
+
+async def test_a_station_that_begins_again_has_left_its_web_socket(rig):
+    """A server that is met by it twice ends the older one."""
+    rig.open_door()
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.west.restart()
+    await rig.wait(seconds(20))

@@ -146,6 +146,7 @@ class Connection:
     number: int | None
     to_station: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
     to_lns: asyncio.Queue[Leaving] = field(default_factory=asyncio.Queue)
+    gone: asyncio.Event = field(default_factory=asyncio.Event)
 
     def close(self) -> None:
         self.station.close()
@@ -311,7 +312,12 @@ class Tap:
         return self._connection is not None
 
     async def connect(self) -> TextLink:
-        """A new link for the station, through the tap; LinkClosed while cut or without server."""
+        """A new link for the station, through the tap; LinkClosed while cut or without server.
+
+        Its last one is over first: a server would end it for the new one's sake.
+        """
+        if self._connection is not None:
+            await self._connection.gone.wait()
         if self.is_cut or self._tasks is None:
             raise LinkClosed("the tap is cut")
         lns_link = await self._link_to_lns()
@@ -518,6 +524,7 @@ class Tap:
             for queue in (connection.to_lns, connection.to_station):
                 while not queue.empty():
                     self._note(queue.get_nowait(), dropped=True, cause=NO_LINK)
+            connection.gone.set()
 
     def _watch(self, link: TextLink, direction: str) -> None:
         count = 0

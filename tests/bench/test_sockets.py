@@ -4,13 +4,13 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from bench import clock
 from bench.host.lns_files import Authority, write_server_files
-from bench.sockets import LATENCY_US, ON_THE_WAY_MAX
+from bench.sockets import ON_THE_WAY_MAX
 from lns.clock import now_us
 from lns.server.access import server_context
 
@@ -63,7 +63,7 @@ class End(asyncio.Protocol):
         self.over.set()
 
 
-async def pair(*, stays: bool = False) -> tuple[asyncio.AbstractServer, End, End]:
+async def pair(*, stays: bool = False, away_us: int = 0) -> tuple[asyncio.AbstractServer, End, End]:
     """A server, the end of a client and the one that was accepted."""
     accepted: list[End] = []
 
@@ -74,6 +74,8 @@ async def pair(*, stays: bool = False) -> tuple[asyncio.AbstractServer, End, End
     loop = asyncio.get_running_loop()
     server = await loop.create_server(accept, HOST, 0)
     port = server.sockets[0].getsockname()[1]
+    if away_us:
+        cast(Any, loop).network.away_us[port] = away_us
     _, client = await loop.create_connection(End, HOST, port)
     await until(lambda: bool(accepted) and accepted[0].made.is_set())
     return server, client, accepted[0]
@@ -225,14 +227,17 @@ def test_tls_over_it(run: Run, tmp_path: Path) -> None:
     run(play())
 
 
-def test_it_takes_its_time_and_no_more() -> None:
+@pytest.mark.parametrize("away_us", [0, 1, 500])
+def test_it_takes_its_time_and_no_more(away_us: int) -> None:
     async def play() -> None:
-        server, client, accepted = await pair()
+        began_us = now_us()
+        server, client, accepted = await pair(away_us=away_us)
+        assert away_us <= now_us() - began_us <= away_us + 1000
         began_us = now_us()
         client.transport.write(b"x" * ON_THE_WAY_MAX)
         count = ON_THE_WAY_MAX
         await clock.until(lambda: len(accepted.came) == count, count, TimeoutError, every_us=1)
-        assert abs(now_us() - began_us - LATENCY_US) <= 2
+        assert abs(now_us() - began_us - away_us) <= 2
         await end(server, client, accepted)
 
     clock.run(play())

@@ -30,7 +30,7 @@ from bench.host.lns_files import (
 from bench.host.lns_process import alive
 from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.written_files import configuration_in, new_folder
-from bench.sockets import LATENCY_US, Network
+from bench.sockets import Network
 from bench.station.web_socket import StationTls, WebSocketLink, connect, discover, station_files
 from bench.verdict.owner import Found
 from bench.virtual.visitor import HALF_AT_HOME, Answer, longest_uri
@@ -45,6 +45,7 @@ HOST, IPV6_HOST = "127.0.0.1", "::1"
 DISCOVERY = "/router-info"
 _APART_US, _ENDS_WITHIN_S, _HEAD_BYTES = 10_000, 60, 9
 _FIRST_PORT, _CUPS_PORT = 6090, 6190
+_AWAY_US = 1  # what a server says of a text comes behind it in the books
 
 
 _SPELLED = {
@@ -96,6 +97,11 @@ def _der(pem: bytes) -> bytes:
         lines = [line.strip() for line in pem.split(b"\n") if line.strip()]
         return b"".join(line + b"\r\n" for line in lines) or bytes(4)
     return b64decode(b"".join(pem.split(b"-----")[2].split()))
+
+
+def _network() -> Network:
+    network: Network = cast(Any, asyncio.get_running_loop()).network
+    return network
 
 
 @dataclass(slots=True)
@@ -178,6 +184,7 @@ class Door:
         """Listen until `close` or `cut`."""
         with alive(self.lns):
             startup = prepare(configuration_in(self._written()))
+        _network().away_us |= dict.fromkeys(self._ports, _AWAY_US)
         listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = serve_stations(startup, server, self._take, listening.set_result, self._stopped)
         self._task = tasks.create_task(self._serve(serving))
@@ -286,7 +293,7 @@ class Door:
             async with asyncio.timeout(leaves_after_us / 1_000_000):
                 await over
         transport.abort()
-        await asyncio.sleep(2 * LATENCY_US / 1_000_000)
+        await asyncio.sleep(2 * _AWAY_US / 1_000_000)
         return Answer(bytes(visit.octets), now_us() - began_us)
 
     def expect_refused(self, why: str, station: Eui | None, times: int) -> None:
@@ -352,9 +359,8 @@ class Door:
             brought = [(one.texts, one.binaries) for one in self._ended if one.station == station]
             if brought != wanted:
                 self._wrong(f"what {station} brought: expected {wanted}, observed {brought}")
-        network: Network = cast(Any, asyncio.get_running_loop()).network
         for port in self._ports:
-            if (most := network.most_begun[port]) > 1:
+            if (most := _network().most_begun[port]) > 1:
                 self._wrong(f"TLS handshakes begun in one turn: expected 1, observed {most}")
         if is_whole:
             for station, number in self._here.items():
