@@ -473,6 +473,19 @@ async def test_what_an_inbox_has_no_room_for_leaves_it_and_is_counted(rig, where
 
 @ANYWHERE
 @pytest.mark.requires("small inbox")
+async def test_what_leaves_for_want_of_room_is_counted_though_its_time_is_over(rig, where):
+    """In every store: room is made first, and then what is over goes."""
+    _keep(rig, where)
+    rig.consumer(keys=True, retention=seconds(10), retry=0, network=0, entries_max=1)
+    messages = [await rig.inject(rig.alpha, key="before")]
+    await rig.wait(seconds(20))
+    messages.append(await rig.inject(rig.alpha, key="after"))
+    for message in messages:
+        rig.expect_effects(message)
+
+
+@ANYWHERE
+@pytest.mark.requires("small inbox")
 async def test_what_fails_takes_no_room_in_mind(rig, where):
     """Its effect was not had, so it is remembered for nothing, and drives nothing out."""
     _keep(rig, where)

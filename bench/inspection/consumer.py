@@ -285,8 +285,7 @@ class ConsumerBooks:
             )
             if not rules.is_relayed:
                 yield from self._effect(rules, said, body, name)
-        if not self.has_gaps:
-            self._let_go(rules, now_us)
+        self._let_go(rules, now_us)
 
     def _next(self, where: tuple[str, object], said: Said) -> Brought | None:
         """Which message a decision is on: the first of its topic, or the first of one QoS."""
@@ -419,8 +418,6 @@ class ConsumerBooks:
         self._parked.pop(_identity(said), None)
         if not is_first:
             return
-        if self.has_gaps:  # what is over leaves before anything is driven out
-            self._let_go(rules, now_us)
         if rules.window_us is not None:
             self._remember(self._ids, _id(rules, said), mark)
         if rules.keys and said.get("key") is not None:

@@ -77,6 +77,13 @@ end
 for _, change in ipairs(said.numbers) do redis.call('HINCRBY', KEYS[1], change[1], change[2]) end
 for _, identity in ipairs(said.unparked) do redis.call('HDEL', KEYS[8], identity) end
 for _, message in ipairs(said.parked) do redis.call('HSET', KEYS[8], message[1], message[2]) end
+local evicted = 0
+for number = 2, 4 do
+    while redis.call('ZCARD', KEYS[number + 3]) > tonumber(ARGV[3]) do
+        redis.call('HDEL', KEYS[number], redis.call('ZPOPMIN', KEYS[number + 3])[1])
+        evicted = evicted + 1
+    end
+end
 for _, table in ipairs(said.forget) do
     local marks, order = KEYS[table[1]], KEYS[table[1] + 3]
     for _, name in ipairs(redis.call('ZRANGE', order, 0, table[3] - 1)) do
@@ -84,13 +91,6 @@ for _, table in ipairs(said.forget) do
         if tonumber(at_us) >= table[2] then break end
         redis.call('HDEL', marks, name)
         redis.call('ZREM', order, name)
-    end
-end
-local evicted = 0
-for number = 2, 4 do
-    while redis.call('ZCARD', KEYS[number + 3]) > tonumber(ARGV[3]) do
-        redis.call('HDEL', KEYS[number], redis.call('ZPOPMIN', KEYS[number + 3])[1])
-        evicted = evicted + 1
     end
 end
 if evicted > 0 then redis.call('HINCRBY', KEYS[1], 'evicted', evicted) end

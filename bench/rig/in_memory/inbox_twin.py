@@ -66,8 +66,6 @@ class RedisInboxTwin:
                 overrun.add(_numbers(mark)[1])
         for name, by in said["numbers"]:
             self._add(name, int(by))
-        for number, before_us, at_most in said["forget"]:
-            self._forget(self.tables[names[number - 1]], before_us, at_most)
         for identity in said["unparked"]:
             self.tables[b"parked"].pop(identity.encode(), None)
         for identity, message in said["parked"]:
@@ -77,6 +75,8 @@ class RedisInboxTwin:
             for oldest in excess:
                 del self.tables[table][oldest]
             self._add(EVICTED, len(excess))
+        for number, before_us, at_most in said["forget"]:
+            self._forget(self.tables[names[number - 1]], before_us, at_most)
         self._add(OVERRUNS, len(overrun))
         return True
 

@@ -26,6 +26,7 @@ from bench.rig.in_memory.mistakes import far_from_utc, without_zone
 from bench.rig.in_memory.shared_store import SharedStore
 from bench.rig.in_memory.written_files import new_folder, remove
 from bench.rig.interfaces import Application, Consumer
+from bench.verdict.owner import ScenarioMistake
 from bench.verdict.wire import json_of
 from lns.clock import StoreUnavailable, now_us
 from lns.delivery import ConfigurationError
@@ -96,6 +97,8 @@ class MemoryConsumer(Consumer):
                     self._brought, lambda text: self._find([text]), self.settings.knows_oldest,
                 )  # fmt: skip
             if self.settings.republishes:
+                if self._setup.on_redis or not self._setup.on_disk:
+                    raise ScenarioMistake("a relay keeps what waits in a file: rig.keep_on_disk()")
                 self.relay = Relay(
                     self.settings.name, self._setup.seed, self._folder, self.settings.republishes,
                     self._setup.record, lambda text: self._find([text]),
@@ -111,9 +114,7 @@ class MemoryConsumer(Consumer):
             raise
         relayed = None
         if self.relay is not None:
-            assert isinstance(store, SqliteInboxStore), (
-                "what is published once more waits in a file"
-            )
+            assert isinstance(store, SqliteInboxStore)
             relayed = self.relay.effect(store)
         inbox = Inbox(
             store, relayed or self._lines, self.settings.detectors(self._oldest_said_us),
