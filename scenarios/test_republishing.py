@@ -33,6 +33,20 @@ async def test_what_is_accepted_is_published_once_more_as_it_came(rig):
     rig.expect_ignored(messages[1], by="window")
 
 
+async def test_who_publishes_once_more_keeps_when_the_oldest_message_was_sent(rig):
+    """Whatever becomes of messages, their keys live by it when the consumer begins again."""
+    rig.keep_on_disk()
+    rig.consumer(keys=True, knows_oldest=True, republishes=MUCH)
+    messages = [await rig.inject(rig.alpha, key=key) for key in "ab"]
+    await rig.wait(seconds(1))
+    await rig.kill_consumer()
+    await rig.start_consumer()
+    messages.append(await rig.inject(rig.alpha, key="c"))
+    await rig.wait(seconds(1))
+    for message in messages:
+        rig.expect_effects(message)
+
+
 @pytest.mark.requires("full application")
 @pytest.mark.fault("consumer", "no room")
 async def test_what_is_published_once_more_waits_for_the_broker_in_its_order(rig):

@@ -362,6 +362,7 @@ class MemoryConsumer(Consumer):
     def _tell(self, event: Event) -> None:
         if self.relay is not None:
             self.relay.told(event)
+            self._note_oldest()
         said = msgspec.to_builtins(event)
         self._setup.record("inbox", event.kind, {"consumer": self.settings.name, **said})
         self._find(self._books.told(self._rules(), event.kind, said, self._utc_us()))
