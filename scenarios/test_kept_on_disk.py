@@ -486,6 +486,19 @@ async def test_what_leaves_for_want_of_room_is_counted_though_its_time_is_over(r
 
 @ANYWHERE
 @pytest.mark.requires("small inbox")
+async def test_a_key_whose_time_is_over_may_leave_before_another_needs_its_room(rig, where):
+    """With the decision before, and is not counted then."""
+    _keep(rig, where)
+    rig.consumer(keys=True, retention=seconds(10), retry=0, network=0, entries_max=3)
+    messages = [await rig.inject(rig.alpha, key="before")]
+    await rig.wait(seconds(20))
+    messages += [await rig.inject(rig.alpha, key=key) for key in "abcd"]
+    for message in messages:
+        rig.expect_effects(message)
+
+
+@ANYWHERE
+@pytest.mark.requires("small inbox")
 async def test_what_fails_takes_no_room_in_mind(rig, where):
     """Its effect was not had, so it is remembered for nothing, and drives nothing out."""
     _keep(rig, where)

@@ -6,6 +6,7 @@ do more than the cases that are always the same (`scenarios/test_together.py`).
 
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -70,10 +71,52 @@ MORE: dict[Act, float] = {
 }  # fmt: skip
 
 
+async def release(world: World) -> None:
+    """Without it, what was put aside stays so."""
+    if world.may_begin:
+        await world.rig.release_parked(world.dice.choice(world.servers))
+
+
+def park(rig: Rig, dice: Random) -> None:
+    """Let network servers put aside what waits, and have room for little."""
+    rig.park_after(seconds(dice.choice([1, 5, 30])))
+    if dice.random() < 0.4:
+        rig.limit_outbox(dice.choice([1, 3]))
+
+
+def settings_of_consumer(dice: Random) -> dict[str, Any]:
+    """What a second consumer is told, in any combination that it takes."""
+    drawn: list[dict[str, Any]] = [
+        {"sequence": False},
+        {"keys": True, "retention": seconds(dice.choice([10, 60])), "network": seconds(5)},
+        {"keys": True, "retry": 0, "network": 0, "knows_oldest": dice.random() < 0.5},
+        {"window": dice.choice([None, seconds(20), seconds(600)])},
+        {"partitioned": True},
+        {"sessions": True},
+        {"elsewhere": True},
+        {"refuses": "70B3D57ED0000001", "refusals": dice.choice([1, 2, 6])},
+        {"store": "shared"},
+    ]
+    return {
+        name: value for one in dice.sample(drawn, dice.randint(0, 5)) for name, value in one.items()
+    }
+
+
 @pytest.mark.requires("virtual time", "redis")
 @pytest.mark.fault("broker", "anything")
 @pytest.mark.parametrize("number", range(CASES))
 async def test_whatever_happens_nobody_is_blamed_who_is_right(rig: Rig, number: int) -> None:
-    """A few devices, one or two servers, and two dozen verbs; every fifth case at a door."""
-    shows = DOORS[number // 5 % len(DOORS)] if number % 5 == 0 else None
-    await play(rig, Random(rig.setup.seed + number), MORE, shows=shows)
+    """A few devices, one or two servers, and two dozen verbs.
+
+    Of five cases one is at a door, one has a second consumer, and one puts messages aside.
+    """
+    dice, more, shows = Random(rig.setup.seed + number), MORE, None
+    match number % 5:
+        case 0:
+            shows = DOORS[number // 5 % len(DOORS)]
+        case 1:
+            rig.consumer("second", **settings_of_consumer(dice))
+        case 2:
+            park(rig, dice)
+            more = {**MORE, release: 4}
+    await play(rig, dice, more, shows=shows)

@@ -68,6 +68,20 @@ def test_each_detector_is_worked_out_anew() -> None:
     assert len(list(books.remembered_keys(0, 200 * SECOND_US + 1))) == 1
 
 
+@pytest.mark.parametrize(("later_us", "least"), [(100 * SECOND_US, 2), (100 * SECOND_US + 1, 1)])
+def test_a_key_that_is_over_leaves_before_others_drive_it_out_or_then(
+    later_us: int, least: int
+) -> None:
+    books = ConsumerBooks(entries_max=1)
+    assert accepted(books, "a", 1, key="k") == []
+    assert accepted(books, "b", 2, at_us=later_us, key="l") == []  # an id leaves as well
+    assert list(books.figures({"inbox.accepted": 2, "evicted": 2})) == []
+    assert list(books.figures({"evicted": 1})) == (
+        ["figure evicted: expected 2, observed 1"] if least == 2 else []
+    )
+    assert len(list(books.figures({"evicted": 0}))) == 1
+
+
 def test_another_decision_is_told_with_the_right_one() -> None:
     books = ConsumerBooks()
     assert accepted(books, "a", 2) == ["shop: a on up: expected position 1, observed 2"]
