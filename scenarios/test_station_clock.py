@@ -253,6 +253,17 @@ async def test_a_radio_that_shows_its_clock_leaves_those_of_others_as_they_are(r
     await says(rig, FIRST)
 
 
+async def test_a_radio_that_shows_its_clock_ends_no_session_of_another(rig):
+    """A report of the first that was under way for long says nothing new then."""
+    rig.only("west")
+    await says(rig, FIRST)
+    await reports(rig, (3 << 56) + SESSION)
+    await rig.wait(seconds(5))
+    await reports(rig, await now(rig) - milliseconds(700))
+    await says(rig, IN_RX2, older_us=milliseconds(700))
+    await says(rig, FIRST)
+
+
 @pytest.mark.parametrize("radio", [1, 3, 127])
 async def test_a_session_that_another_has_ended_is_over_on_every_radio(rig, radio):
     """Whoever names it ten seconds after the link came back only makes the server ask."""
