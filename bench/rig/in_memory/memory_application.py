@@ -173,12 +173,12 @@ class MemoryConsumer(Consumer):
         assert self._lines is not None, "it is started by the first act"
         path = self._lines.path
         before = path.read_bytes()
-        for how in ("cut short", "in use"):
+        for how in ("cut short", "empty", "in use"):
             with path.open("r+b") as file:
                 if how == "in use":
                     flock(file, LOCK_SH)
                 else:
-                    file.truncate(len(before) - 1)
+                    file.truncate(0 if how == "empty" else len(before) - 1)
                 await self._start_in_vain(how)
             path.write_bytes(before)
         self._lines.path = path.with_suffix(".foreign")
