@@ -312,10 +312,10 @@ class DiskOutbox:
         self._answered_us[event.topic] = now_us()
         self._sent.discard(event.topic)
         # Those that are put aside together are told with how many wait in the end.
+        due, seen = self._waiting, event.waiting
+        if seen > due or (seen < due and isinstance(event, Acknowledged)):
+            self._wrong(f"{event.message_id}: expected {due}, observed {seen} messages wait")
         if isinstance(event, Acknowledged):
-            if event.waiting != self._waiting:
-                due, seen = self._waiting, event.waiting
-                self._wrong(f"{event.message_id}: expected {due}, observed {seen} messages wait")
             self._gone_us[event.topic, event.sequence_number] = now_us()
             self._was_useful = True
         if isinstance(event, Parked):

@@ -129,5 +129,5 @@ def test_a_certificate_of_less_than_256_bytes_is_refused_as_what_it_is() -> None
     made = CertificateBuilder(nobody, nobody, private.public_key(), 1, began, ends)
     signed = made.sign(private, None)
     for form in (Encoding.DER, Encoding.PEM):
-        with pytest.raises(ValueError, match="^.trust: a station cannot read 1.. bytes of DER"):
+        with pytest.raises(ValueError, match=r"^\.trust: a station cannot read 1.. bytes of DER"):
             StationFiles(signed.public_bytes(form)).segment()
