@@ -202,7 +202,13 @@ async def test_partitions_have_ids_of_their_own(rig):
 async def test_a_partition_ends_where_the_id_begins(rig):
     """Whatever either of them is made of: no two pairs are taken for one."""
     rig.consumer(partitioned=True)
-    for partition, message_id in (("p", "q:x"), ("p:q", "x"), ("1:p", "q:x"), ("pq", ":x"), (":", ":")):
+    for partition, message_id in (
+        ("p", "q:x"),
+        ("p:q", "x"),
+        ("1:p", "q:x"),
+        ("pq", ":x"),
+        (":", ":"),
+    ):
         message = await rig.inject(rig.alpha, message_id=message_id, partition=partition)
         rig.expect_effects(message, 2 if message_id == "q:x" else 1)
 
