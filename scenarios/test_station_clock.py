@@ -356,6 +356,25 @@ async def test_a_clock_is_shown_after_the_last_question_and_not_the_first(rig):
     rig.expect(frame, FIRST, first="west")
 
 
+async def test_a_clock_is_shown_after_the_first_of_two_questions_without_an_answer(rig):
+    """A frame makes the server ask once more; no moment of before its first question counts."""
+    rig.only("west")
+    await says(rig, FIRST)
+    rig.west.lose_clock(3)
+    await rig.say('{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}', by="west")
+    await rig.wait(milliseconds(100))
+    clock, began = (3 << 56) + 7 * SESSION + seconds(1), await now(rig)
+    await rig.wait(milliseconds(100))
+    frame = await rig.craft(rig.charlie)
+    text = json.loads(rig.told(frame, by="west"))
+    text["upinfo"]["xtime"] = clock + await now(rig) - began
+    await rig.say(json.dumps(text), by="west")
+    await rig.wait(milliseconds(100))
+    await reports(rig, clock + milliseconds(50))
+    await says(rig, FIRST, xtime=clock + await now(rig) - began)
+    rig.expect(frame, FIRST, first="west")
+
+
 async def test_a_moment_that_is_ahead_is_asked_about_though_the_clock_was_just_shown(rig):
     """The server was about to ask, and had no need to any more: now it has."""
     rig.only("west")

@@ -163,6 +163,9 @@ class TappedStation(CaseStation):
     def drop_uplinks(self, receptions: int) -> None:
         self.tap.drop_up(receptions)
 
+    def lose_clock(self, answers: int) -> None:
+        self.tap.drop_clock(answers)
+
     def repeat_uplinks(self, after_us: int, times: int = 1) -> None:
         self.tap.repeat_up(self._note(after_us, times), times)
 
