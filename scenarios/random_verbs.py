@@ -252,10 +252,6 @@ async def drop_uplink(world: World) -> None:
     world.station.drop_uplinks(1)
 
 
-async def lose_clock(world: World) -> None:
-    world.station.lose_clock(world.dice.choice([1, 3]))
-
-
 async def repeat_uplinks(world: World) -> None:
     after = world.dice.choice([30, 400, 3_000])
     world.station.repeat_uplinks(milliseconds(after), world.dice.choice([1, 2]))
@@ -409,7 +405,6 @@ WEIGHTS: dict[Act, float] = {
     restore_station: 1, restart_station: 1, part_station: 1, break_clock: 0.5, restart_server: 1,
     kill_server: 1, change_record: 1, cut_upstream: 1, restore_upstream: 1, refuse: 1,
     disturb_store: 1, restore_store: 1, drop_uplink: 1, repeat_uplinks: 1, clone_uplinks: 1,
-    lose_clock: 0.5,
     delay_downlink: 1, tell_far: 1, forge_join: 0.5, delay_upstream: 1, refuse_messages: 1,
     delay_pubacks: 1, crash_consumer: 1, redeliver: 0.5, restart_store: 0.5,
     disturb_redis: 1, orphan: 1, fill_disk: 1,

@@ -248,7 +248,7 @@ def _blame_server(setup: CaseSetup, station: CaseStation) -> None:
         if _parts(event, station):
             parted_us = event["t_us"]
             said.clear()
-        elif event.get("station") != station.eui:
+        elif event.get("station") != station.eui or event.get("dropped"):
             continue
         elif event["kind"] == LINK and event["t_us"] - parted_us > _UNDER_WAY_US:
             said.append(("down", LINK))
