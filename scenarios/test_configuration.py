@@ -1,6 +1,7 @@
 """What is an operator told who has written something wrong, and which configurations are taken?"""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from cryptography.x509 import load_pem_x509_certificate
+from cryptography.x509 import CertificateBuilder, Name, load_pem_x509_certificate
 
 from bench.host.lns_files import any_authority
 from bench.virtual.visitor import longest_uri
@@ -806,6 +807,13 @@ def written(key, kind, form=PrivateFormat.PKCS8, sealed=None):
     return key.private_bytes(kind, form, sealed or NoEncryption())
 
 
+def short_certificate():
+    """One of less than 256 octets: DER has two for the length of those."""
+    key, nobody, year = Ed25519PrivateKey.generate(), Name([]), datetime(2026, 1, 1, tzinfo=UTC)
+    made = CertificateBuilder(nobody, nobody, key.public_key(), 1, year, year + timedelta(days=1))
+    return made.sign(key, None).public_bytes(Encoding.DER)
+
+
 async def test_what_a_station_cannot_read_is_not_handed_out(rig):
     """One certificate a file, and a key of its own, which is P-256 or RSA; PEM or DER."""
     await served(rig)
@@ -829,6 +837,8 @@ async def test_what_a_station_cannot_read_is_not_handed_out(rig):
         ({"trust": other + cert}, ".trust: CUPS hands out one certificate, not 2"),
         ({"crt": cert + other + cert}, ".crt: CUPS hands out one certificate, not 3"),
         ({"trust": b"geheim"}, ".trust: no certificate that a station can read: "),
+        ({"trust": short_certificate()}, ".trust: a station cannot read 1"),
+        ({"crt": short_certificate()}, ".crt: a station cannot read 1"),
         ({"crt": der[:-1]}, ".crt: no certificate that a station can read: "),
         ({"crt": key}, ".crt: no certificate that a station can read: "),
         ({"key": cert}, ".key: no private key that a station can read (P-256 or RSA)"),

@@ -468,6 +468,25 @@ async def test_of_many_who_say_nothing_the_oldest_go(rig, shows):
     await served(rig)
 
 
+async def test_whose_handshake_has_failed_is_none_of_those_who_say_nothing(rig):
+    """He has gone: for whoever comes then nobody has to go, whatever addresses they come from."""
+    rig.open_door("nothing")
+    rig.only("west")
+    await served(rig)
+    waited, why = (f"TLS handshake: {why}" for why in ("takes too long", "speaks no TLS"))
+    lasts = seconds(5)
+    silent = rig.begin_knocking(b"", plain=True, host="203.0.113.9", because=waited, lasts=lasts)
+    await rig.wait(milliseconds(100))
+    asked = request("GET", "/")
+    for group in range(3):
+        hosts = [f"198.18.{group}.{number}" for number in range(100)]
+        gone = [rig.begin_knocking(asked, plain=True, host=host, because=why) for host in hosts]
+        for one in gone:
+            await one
+    await silent
+    await served(rig)
+
+
 @pytest.mark.parametrize("shows", ["nothing", "token", "certificate"])
 async def test_credentials_are_handed_out(rig, shows):
     """A station that has other ones gets its own; one that has them gets nothing.

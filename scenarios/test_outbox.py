@@ -929,6 +929,22 @@ async def test_a_broker_is_sent_no_more_at_once_than_it_takes(rig):
         rig.expect_ignored(uplink, by="window", times=0)
 
 
+@pytest.mark.fault("broker", "slow path")
+@pytest.mark.requires("virtual time")
+async def test_how_far_messages_have_come_is_told_though_more_wait_than_may_go(rig):
+    """Room is kept for it: it goes before the next of those that wait."""
+    rig.only("west")
+    devices = [rig.provision(f"one-{number}") for number in range(4)]
+    await delivered(rig)
+    await rig.delay_pubacks(seconds(8))
+    frames = [await rig.craft(device) for _ in range(5) for device in devices]
+    for frame in frames:
+        await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(minutes(2))
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+
+
 @pytest.mark.fault("broker", "message refused")
 @pytest.mark.requires("virtual time")
 @pytest.mark.parametrize("refusals", [1, 6])

@@ -115,3 +115,17 @@ async def test_what_waits_since_a_time_that_is_still_to_come_is_not_too_old(rig)
     await rig.wait(seconds(31))
     rig.expect(uplink, FIRST, first="west")
     rig.expect_upstream(uplink, through="west")
+
+
+@pytest.mark.fault("broker", "message refused")
+async def test_what_was_acknowledged_waits_no_more_beside_what_is_put_aside(rig):
+    """It is kept for a while, and may have to go out again: nobody is told that it waits."""
+    put_aside_soon(rig)
+    rig.keep_acknowledged(seconds(20))
+    before = await delivered(rig)
+    await rig.refuse_messages(5, of=rig.alpha)
+    parked = await rig.alpha.send(confirmed=True)
+    await rig.wait(seconds(8))
+    await rig.release_parked()
+    await rig.until_published(parked)
+    expect_heard(rig, before, parked)

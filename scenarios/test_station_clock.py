@@ -253,6 +253,17 @@ async def test_a_radio_that_shows_its_clock_leaves_those_of_others_as_they_are(r
     await says(rig, FIRST)
 
 
+async def test_a_radio_that_shows_its_clock_ends_no_session_of_another(rig):
+    """A report of the first that was under way for long says nothing new then."""
+    rig.only("west")
+    await says(rig, FIRST)
+    await reports(rig, (3 << 56) + SESSION)
+    await rig.wait(seconds(5))
+    await reports(rig, await now(rig) - milliseconds(700))
+    await says(rig, IN_RX2, older_us=milliseconds(700))
+    await says(rig, FIRST)
+
+
 @pytest.mark.parametrize("radio", [1, 3, 127])
 async def test_a_session_that_another_has_ended_is_over_on_every_radio(rig, radio):
     """Whoever names it ten seconds after the link came back only makes the server ask."""
@@ -342,6 +353,25 @@ async def test_a_clock_is_shown_after_the_last_question_and_not_the_first(rig):
     await rig.wait(milliseconds(787))
     await reports(rig, clock + milliseconds(1_587))
     await says(rig, FIRST, xtime=clock + milliseconds(1_587))
+    rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_clock_is_shown_after_the_first_of_two_questions_without_an_answer(rig):
+    """A frame makes the server ask once more; no moment of before its first question counts."""
+    rig.only("west")
+    await says(rig, FIRST)
+    rig.west.lose_clock(3)
+    await rig.say('{"msgtype":"version","station":"2.0.6(linux/std)","protocol":2}', by="west")
+    await rig.wait(milliseconds(100))
+    clock, began = (3 << 56) + 7 * SESSION + seconds(1), await now(rig)
+    await rig.wait(milliseconds(100))
+    frame = await rig.craft(rig.charlie)
+    text = json.loads(rig.told(frame, by="west"))
+    text["upinfo"]["xtime"] = clock + await now(rig) - began
+    await rig.say(json.dumps(text), by="west")
+    await rig.wait(milliseconds(100))
+    await reports(rig, clock + milliseconds(50))
+    await says(rig, FIRST, xtime=clock + await now(rig) - began)
     rig.expect(frame, FIRST, first="west")
 
 

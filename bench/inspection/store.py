@@ -385,7 +385,7 @@ def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
 
 
 _ON_THE_WAY = frozenset(
-    {"delay", "drop", "repeat", "clone", "replay", "suppress", "delay_downlink"}
+    {"delay", "drop", "drop_clock", "repeat", "clone", "replay", "suppress", "delay_downlink"}
 )
 """What a tap does to texts, each of which it has seen."""
 _UNDISTURBING = ("tap", "air", "clock")

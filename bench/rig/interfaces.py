@@ -114,6 +114,9 @@ class RigStation(Protocol):
     def drop_uplinks(self, receptions: int) -> None:
         """Lose the next receptions."""
 
+    def lose_clock(self, answers: int) -> None:
+        """Lose what it shows of its clock the next times that it is asked."""
+
     def repeat_uplinks(self, after_us: int, times: int = 1) -> None:
         """Deliver the next reception again, as a stuttering backhaul does."""
 

@@ -163,6 +163,9 @@ class TappedStation(CaseStation):
     def drop_uplinks(self, receptions: int) -> None:
         self.tap.drop_up(receptions)
 
+    def lose_clock(self, answers: int) -> None:
+        self.tap.drop_clock(answers)
+
     def repeat_uplinks(self, after_us: int, times: int = 1) -> None:
         self.tap.repeat_up(self._note(after_us, times), times)
 
@@ -245,7 +248,7 @@ def _blame_server(setup: CaseSetup, station: CaseStation) -> None:
         if _parts(event, station):
             parted_us = event["t_us"]
             said.clear()
-        elif event.get("station") != station.eui:
+        elif event.get("station") != station.eui or event.get("dropped"):
             continue
         elif event["kind"] == LINK and event["t_us"] - parted_us > _UNDER_WAY_US:
             said.append(("down", LINK))

@@ -440,6 +440,8 @@ class Clients:
 
     def _subscribed(self, client: Client, asked: str, options: int) -> None:
         self.filters[client.login.client].append(asked)
+        if client.login.begins_anew or not client.login.session_s:
+            self.wrong.append("subscription that nothing is kept for")
         client.bring(asked.replace("+", "0" * 16), b"x", (), 1)
         self.unread += 1
 

@@ -1,9 +1,10 @@
 """What passed between a station and the network server, and what did the bench do to it?
 
 The tap stands between one station and the server, in every connection of that station. It records
-each text that leaves it and injects faults into receptions (updf, jreq, broken texts) and into
-dnmsg; every other text passes. Texts it cannot read are forwarded untouched. Binary messages (a
-remote shell's, or garbage) go no further: they are counted, and the 1st, 2nd, 4th, … recorded.
+each text that leaves it and injects faults into receptions (updf, jreq, broken texts), into what a
+station shows of its clock and into dnmsg; every other text passes. Texts it cannot read are
+forwarded untouched. Binary messages (a remote shell's, or garbage) go no further: they are counted,
+and the 1st, 2nd, 4th, … recorded.
 """
 
 import asyncio
@@ -57,6 +58,7 @@ class FaultKind(StrEnum):
 
     DELAY = "delay"
     DROP = "drop"
+    DROP_CLOCK = "drop_clock"
     REPEAT = "repeat"
     CUT = "cut"
     CLONE = "clone"
@@ -355,6 +357,10 @@ class Tap:
         """Let the next `n` receptions not leave."""
         self._begin(FaultKind.DROP, n)
 
+    def drop_clock(self, n: int) -> None:
+        """Let the next `n` answers to `getxtime` not leave."""
+        self._begin(FaultKind.DROP_CLOCK, n)
+
     def repeat_up(self, after_us: int, times: int = 1) -> None:
         """Let the next reception leave again `times` times, `after_us` between two."""
         self._begin(FaultKind.REPEAT, 1, after_us=after_us, times=times)
@@ -418,7 +424,9 @@ class Tap:
 
     def _up(self, text: str) -> None:
         if not is_reception(text):
-            return self._leave(Leaving(text, "up"))
+            is_lost = '"getxtime"' in text and self._faults.take(FaultKind.DROP_CLOCK)
+            leaving = Leaving(text, "up")
+            return self._note(leaving, dropped=True) if is_lost else self._leave(leaving)
         if not self.audible(text):
             return self._note(Leaving(text, "up"), dropped=True)
         self._clone(text)

@@ -72,9 +72,10 @@ class StationFiles:
 
 def _certificate(data: bytes, file: str) -> bytes:
     try:
-        if _PEM not in data:
-            return _readable(x509.load_der_x509_certificate(data).public_bytes(Encoding.DER), file)
-        certificates = x509.load_pem_x509_certificates(data)
+        if _PEM in data:
+            certificates = x509.load_pem_x509_certificates(data)
+        else:
+            certificates = [x509.load_der_x509_certificate(data)]
     except ValueError as error:
         raise ValueError(f"{file}: no certificate that a station can read: {error}") from None
     if len(certificates) > 1:

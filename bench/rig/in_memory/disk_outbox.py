@@ -15,6 +15,7 @@ from bench.chance import stream
 from bench.clock import awaited_in, is_disk_slow
 from bench.host.lns_process import alive
 from bench.inspection.message import PUT_ASIDE_US
+from bench.inspection.statement import Overtaking
 from bench.rig.case_setup import LNS, CaseSetup
 from bench.rig.in_memory.promises import broken_turns, ill_refused
 from bench.rig.in_memory.written_files import (
@@ -113,7 +114,7 @@ class DiskOutbox:
         self._known, self._parked, self._held = set[str](), set[str](), set[str]()
         self._released: dict[str, datetime] = {}
         self._oldest: datetime | None = None
-        self._told_us = 0
+        self._told_us, self._overtaking = 0, Overtaking()
         self._gone_us: dict[tuple[object, object], int] = {}
         self._refused: dict[str, tuple[int, int]] = {}  # how often in a row, and when last
         self._connections = 0
@@ -137,12 +138,10 @@ class DiskOutbox:
         name = None if self._client_id == self.lns else self._client_id
         section = UpstreamSection.model_validate({"url": _URL, "client_id": name, **self.upstream})
         there = replace(broker(_URL), host=str(self.broker.path))
-        upstream = mqtt_upstream(
-            self.lns, section, there, self._file, self._tell, chance, self._utc_us
-        )
+        way = mqtt_upstream(self.lns, section, there, self._file, self._tell, chance, self._utc_us)
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.get_running_loop().create_future()
-        self._running = self._setup.tasks.create_task(self._run(upstream, begun, self._ended))
+        self._running = self._setup.tasks.create_task(self._run(way, begun, self._ended))
         await begun
 
     async def kill(self) -> None:
@@ -178,11 +177,9 @@ class DiskOutbox:
             late_us = now_us() - asked_us
             self._wrong(f"in the end: expected within {_DRAIN_US} us, observed {late_us}")
         if due_us is not None and (self._waiting or now_us() > due_us + _SENT_WITHIN_US):
-            late_us = now_us() - due_us
-            self._wrong(
-                "in the end: expected 0 messages wait when the last is acknowledged, observed"
-                f" {self._waiting}, and that it has ended {late_us} us after that"
-            )
+            due = "0 messages wait when the last is acknowledged"
+            seen = f"{self._waiting}, and that it has ended {now_us() - due_us} us after that"
+            self._wrong(f"in the end: expected {due}, observed {seen}")
         if self.broker.without_a_word > curt:
             self._wrong("in the end: expected a goodbye to the broker, observed none")
         self._look_at_file()
@@ -316,10 +313,10 @@ class DiskOutbox:
         self._answered_us[event.topic] = now_us()
         self._sent.discard(event.topic)
         # Those that are put aside together are told with how many wait in the end.
+        due, seen = self._waiting, event.waiting
+        if seen > due or (seen < due and isinstance(event, Acknowledged)):
+            self._wrong(f"{event.message_id}: expected {due}, observed {seen} messages wait")
         if isinstance(event, Acknowledged):
-            if event.waiting != self._waiting:
-                due, seen = self._waiting, event.waiting
-                self._wrong(f"{event.message_id}: expected {due}, observed {seen} messages wait")
             self._gone_us[event.topic, event.sequence_number] = now_us()
             self._was_useful = True
         if isinstance(event, Parked):
@@ -379,18 +376,20 @@ class DiskOutbox:
             return self._take_statement(message.topic, body)
         due = {name: str(body.get(name)) for name in NAMED}
         if message.properties != tuple(due.items()):
-            self._wrong(
-                f"user properties: expected {facts_of(due)},"
-                f" observed {facts_of(dict(message.properties))}"
-            )
+            seen = facts_of(dict(message.properties))
+            self._wrong(f"user properties: expected {facts_of(due)}, observed {seen}")
         self._look_at_order(message.topic, body.get("sequenceNumber"))
         self._look_at_wait(message.topic)
-        self._look_at_haste(message.topic, str(body.get("messageId")))
-        self._look_at_turn(message.topic, str(body.get("messageId")))
+        message_id = str(body.get("messageId"))
+        self._look_at_haste(message.topic, message_id)
+        self._look_at_turn(message.topic, message_id)
         self._refused.pop(message.topic, None)
         if (message.topic, body.get("sequenceNumber")) in self._gone_us:
             self._wrong(f"{body.get('messageId')} was acknowledged, and is sent again")
         self._look_at_time(body)
+        due_us = max(self._came_us, self._told_us) + _TELL_US
+        if self._overtaking.is_wrong(now_us(), due_us) and not is_disk_slow(due_us):
+            self._wrong(f"statement: due at {due_us} us, {message_id} goes before it")
         self._took(message.topic, body, dict(message.properties))
 
     def _look_at_order(self, topic: str, number: object) -> None:

@@ -490,6 +490,8 @@ def settled(windows: tuple[str, str]) -> object:
             Detectors(_WINDOWS[name]).settle(entries, "it", 0)
     except ConfigurationError as refusal:
         return str(refusal)
+    if entries.number("topicless_until_us"):
+        return "ids count for every topic, as in a store of an earlier version"
     asked = _WINDOWS[windows[1]]
     own = asked and _of_length(asked, window_us=600_000_001)
     window = Detectors(own).with_window_of(entries.numbers).window

@@ -67,7 +67,7 @@ from bench.rig.in_memory.memory_twin import (
 )
 from bench.rig.in_memory.written_files import new_folder, told_without_folder
 from bench.rig.provisioning import kept_for_inspector
-from lns.clock import now_us
+from lns.clock import StoreUnavailable, now_us
 from lns.config import Config, LnsFile
 from lns.dedup.claim import Bid
 from lns.dedup.session import Session
@@ -525,6 +525,11 @@ class RealRedis:
             async with self._claims_of_nobody() as claims:
                 await Keeping(stores, devices[-1], dice).open_twice(claims)
             await meet_strangers(stores["lns-x"], devices[-3:-1], _ask, self._found)
+            _ask("SET", sessions_of(devices[-2]), "7")
+            with suppress(StoreUnavailable):
+                await stack.enter_async_context(RedisStore(server, "lns-y", devices[-3:]))
+                self._found("a server that cannot read a session: expected it does not begin")
+            _ask("DEL", sessions_of(devices[-2]))
             for dev_eui in devices[:_KEEPINGS]:
                 await stores["lns-x"].forget(dev_eui)
                 left = {*_ask("KEYS", keys_of(dev_eui))} - {join_nonce_of(dev_eui).encode()}

@@ -353,6 +353,19 @@ def test_any_text_can_be_injected(text: str) -> None:
     assert rig.faults == [("fault.begin", "replay"), ("fault.end", "replay")]
 
 
+def test_answers_to_getxtime_are_lost_and_nothing_else_is() -> None:
+    shown = '{"msgtype":"getxtime","xtimes":[1]}'
+
+    async def scene(rig: Rig) -> None:
+        rig.near.drop_clock(1)
+        await rig.up('{"msgtype":"version"}', updf(1), shown, shown)
+
+    rig = play(scene)
+    assert rig.arrived == ['{"msgtype":"version"}', updf(1), shown]
+    assert rig.noted[2] == {"direction": "up", "dropped": True}
+    assert rig.faults == [("fault.begin", "drop_clock"), ("fault.end", "drop_clock")]
+
+
 def test_downlinks_are_suppressed_or_delayed_and_nothing_else_is() -> None:
     async def scene(rig: Rig) -> None:
         rig.near.suppress_down(1)

@@ -1,6 +1,7 @@
 """Credentials in the form that a station reads, and their fingerprints."""
 
 import zlib
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -10,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_der_private_key,
 )
-from cryptography.x509 import load_der_x509_certificate
+from cryptography.x509 import CertificateBuilder, Name, load_der_x509_certificate
 
 from bench.host.lns_files import Authority
 from lns.lorawan.identifiers import Eui
@@ -119,3 +120,14 @@ def test_what_a_station_could_not_read_is_refused(files: StationFiles, why: str)
         files.segment()
     assert "secret" not in str(refused.value)
     assert "secret" not in repr(files)
+
+
+def test_a_certificate_of_less_than_256_bytes_is_refused_as_what_it_is() -> None:
+    private, nobody = ed25519.Ed25519PrivateKey.generate(), Name([])
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    ends = began + timedelta(days=1)
+    made = CertificateBuilder(nobody, nobody, private.public_key(), 1, began, ends)
+    signed = made.sign(private, None)
+    for form in (Encoding.DER, Encoding.PEM):
+        with pytest.raises(ValueError, match=r"^\.trust: a station cannot read 1.. bytes of DER"):
+            StationFiles(signed.public_bytes(form)).segment()
