@@ -363,3 +363,16 @@ async def test_who_answers_looks_after_what_it_carries_whoever_hears_the_device_
     rig.expect(frame, WITH_DOWNLINK, first="west")
     rig.expect(newer, FIRST, first="east")
     rig.expect_downlink(device, b"on", window="C")
+
+
+async def test_what_was_sent_at_once_is_in_no_answer_while_it_may_be_acknowledged(rig):
+    """The device has eight seconds for that: a frame that it sends before is not the place."""
+    device = rig.provision("silent", f_cnt=10, device_class="C")
+    before = await hear(rig, device, "west")
+    await rig.queue_downlink(device, payload=b"on", confirmed=True)
+    await rig.wait(seconds(4))
+    frame = await hear(rig, device, "west", confirmed=True, after=seconds(1))
+    later = await hear(rig, device, "west", ack=True)
+    for uplink in (before, frame, later):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect_answer(frame, f_port=None)
