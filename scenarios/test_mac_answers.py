@@ -191,7 +191,7 @@ SAID = (b"", b"\x03\x05\x06\xff\x01\x0d", b"\x0d\x02", b"\x06\xff\x01\x03\x05")
 
 @pytest.mark.parametrize("region", ["EU868", "US915", "AS923-1"])
 async def test_each_bit_and_each_command_of_a_frame_is_seen_beside_all_others(rig, region):
-    """Who is to send twice is asked so wherever ADR is set; what asks for nothing takes no downlink counter.
+    """Who is to send twice is asked so wherever ADR is set, and silence takes no downlink counter.
 
     AS923 tells about dwell times until the device has heard it: both fit into one answer.
     """
@@ -212,6 +212,14 @@ async def test_each_bit_and_each_command_of_a_frame_is_seen_beside_all_others(ri
     silent = await hear(rig, device, "west", adr=True)
     for frame in (granting, silent):
         rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_status_is_asked_for_beside_what_a_frame_asks(rig):
+    """DevStatusReq goes with the next answer, whatever else that says."""
+    await rig.queue_status(rig.alpha)
+    frame = await hear(rig, rig.alpha, "west", f_opts=b"\x02")
+    rig.expect(frame, ASKS, asks="west")
+    rig.expect_answer(frame, f_opts_bytes=4)
 
 
 @pytest.mark.parametrize("refused", ["0306", "0305", "0303", "0300"])
