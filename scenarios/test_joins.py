@@ -354,3 +354,13 @@ async def test_a_join_of_a_radio_session_that_is_over_is_not_answered(rig):
     await rig.say(text, by="west")
     await rig.wait(seconds(7))
     rig.expect(join, OF_ANOTHER_SESSION, late="west")
+
+
+async def test_a_device_that_has_joined_is_none_of_another_join_server(rig):
+    """It asks in the name of one that its record does not have, with a DevNonce that is new."""
+    rig.only("west")
+    join = await rig.bravo.join()
+    foreign = await rig.craft_join(rig.bravo, join_eui="70B3D57ED00000FF")
+    await rig.say(rig.told(foreign, by="west"), by="west")
+    rig.expect(join, FIRST, first="west")
+    rig.expect(foreign, FOREIGN, foreign="west")
