@@ -4,7 +4,8 @@ import pytest
 
 from bench.clock import seconds
 from bench.verdict.expectation import Table
-from scenarios.words import AGAIN, COPY, EXPIRED, FIRST
+from scenarios.telling import hear, tell
+from scenarios.words import AGAIN, COPY, EXPIRED, FIRST, OVER
 
 FIRST_AGAIN = Table("""
     strategy kind        | again
@@ -132,3 +133,16 @@ async def test_the_network_server_restarts_between_two_copies(rig, strategy, con
     await rig.restart_lns()
     await rig.replay(uplink, by="east")
     rig.expect(uplink, FIRST + EXPIRED, first="west", again="east")
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_an_old_first_message_is_answered_no_more_often_than_any_other(rig, strategy):
+    """Its device has sent a newer one since: three answers are repeated, and no fourth."""
+    device = rig.provision("relaxed", f_cnt=0, strategy=strategy)
+    first = await hear(rig, device, "west", confirmed=True)
+    newer = await hear(rig, device, "west")
+    for _ in range(4):
+        await tell(rig, first, "west")
+        await rig.wait(seconds(3))
+    rig.expect(first, FIRST + AGAIN * 3 + OVER, first="west", again=("west",) * 3, over="west")
+    rig.expect(newer, FIRST, first="west")

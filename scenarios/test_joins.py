@@ -19,6 +19,10 @@ ASKED = Table("""
     strategy kind        | asked
     *        unconfirmed | NonDuplicate forwarded RX1
 """)
+OF_ANOTHER_SESSION = Table("""
+    strategy kind | late
+    *        join | NonDuplicate dropped TooLate
+""")
 UNKNOWN = Table("""
     strategy kind | first
     *        join | - dropped(UnknownDevice) NotAsked
@@ -338,3 +342,25 @@ async def test_what_waits_for_a_device_outlives_its_session(rig, strategy):
     rig.expect(uplink, ASKED, asked="west")
     rig.expect_answer(uplink, f_cnt=0, f_port=7)
     rig.expect_downlink(rig.bravo, b"on", port=7)
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_join_of_a_radio_session_that_is_over_is_not_answered(rig):
+    """Its station would discard the xtime of it; the DevNonce is used all the same."""
+    join = await rig.craft_join(rig.bravo)
+    text = rig.told(join, by="west")
+    rig.west.restart()
+    await rig.wait(seconds(1))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(7))
+    rig.expect(join, OF_ANOTHER_SESSION, late="west")
+
+
+async def test_a_device_that_has_joined_is_none_of_another_join_server(rig):
+    """It asks in the name of one that its record does not have, with a DevNonce that is new."""
+    rig.only("west")
+    join = await rig.bravo.join()
+    foreign = await rig.craft_join(rig.bravo, join_eui="70B3D57ED00000FF")
+    await rig.say(rig.told(foreign, by="west"), by="west")
+    rig.expect(join, FIRST, first="west")
+    rig.expect(foreign, FOREIGN, foreign="west")

@@ -1,5 +1,6 @@
 """MAC commands that devices send, wherever in a frame they stand (LoRaWAN 1.0.4, 5)."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -183,6 +184,42 @@ async def test_adr_ack_req_wants_any_downlink(rig, strategy, confirmed, commands
         rig.expect(asking, ASKS, asks="west")
     content = await say_crafted(rig, rig.alpha, "", port=2, confirmed=confirmed, adr=True)
     rig.expect(content, FIRST, first="west")
+
+
+SAID = (b"", b"\x03\x05\x06\xff\x01\x0d", b"\x0d\x02", b"\x06\xff\x01\x03\x05")
+
+
+@pytest.mark.parametrize("region", ["EU868", "US915", "AS923-1"])
+async def test_each_bit_and_each_command_of_a_frame_is_seen_beside_all_others(rig, region):
+    """Who is to send twice is asked so wherever ADR is set, and silence takes no downlink counter.
+
+    AS923 tells about dwell times until the device has heard it: both fit into one answer.
+    """
+    rig.in_region(region)
+    rig.put_on("lns-b", "east")
+    device = rig.provision("delta", f_cnt=10, nb_trans=2, relaxed_f_cnt=False)
+    tells_dwell_times, answers = region == "AS923-1", 0
+    for said, *bits in product(SAID, *[(False, True)] * 3):
+        facts = dict(zip(("adr", "adr_ack_req", "confirmed"), bits, strict=True))
+        frame = await hear(rig, device, "west", f_opts=said, **facts)
+        asks = any(bits) or b"\x0d" in said or tells_dwell_times
+        rig.expect(frame, ASKS if asks else FIRST, **{"asks" if asks else "first": "west"})
+        if asks:
+            rig.expect_answer(frame, f_cnt=answers)
+            answers += 1
+    rig.expect_status(device, times=16)
+    granting = await hear(rig, device, "west", f_opts=b"\x03\x07\x09", adr=True)
+    silent = await hear(rig, device, "west", adr=True)
+    for frame in (granting, silent):
+        rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_status_is_asked_for_beside_what_a_frame_asks(rig):
+    """DevStatusReq goes with the next answer, whatever else that says."""
+    await rig.queue_status(rig.alpha)
+    frame = await hear(rig, rig.alpha, "west", f_opts=b"\x02")
+    rig.expect(frame, ASKS, asks="west")
+    rig.expect_answer(frame, f_opts_bytes=4)
 
 
 @pytest.mark.parametrize("refused", ["0306", "0305", "0303", "0300"])

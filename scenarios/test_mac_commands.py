@@ -2,11 +2,11 @@
 
 import pytest
 
-from bench.clock import milliseconds, minutes
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from bench.virtual.stacks import LORAMAC_44
 from scenarios.telling import hear
-from scenarios.words import AGAIN, ELSEWHERE, FIRST
+from scenarios.words import AGAIN, ELSEWHERE, FIRST, OWNED
 
 ANSWERED = Table("""
     strategy kind        | answered
@@ -314,3 +314,22 @@ async def test_a_device_grants_in_any_order_what_it_was_asked(rig):
         rig.expect_answer(granted, f_opts_bytes=0)
         for frame in (asked, granted):
             rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.requires("virtual time")
+@pytest.mark.fault("store", "slow")
+async def test_what_nobody_else_can_have_agreed_is_not_asked_for(rig):
+    """The first frame of a session is nobody else's: its answer waits for no more than its claim.
+
+    The store is slow and the station tells it late; one question more, and RX1 is over.
+    """
+    rig.put_on("lns-b", "east")
+    delta = rig.provision("delta", nb_trans=2, f_cnt=10)
+    rig.slow_store(milliseconds(190), "lns-a")
+    frame = await rig.craft(delta, confirmed=True, adr=True)
+    text = rig.told(frame, by="west")
+    await rig.wait(milliseconds(300))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(frame, OWNED, owned="west")

@@ -323,3 +323,18 @@ async def test_a_copy_waits_for_no_repetition_of_its_frame(rig):
     await rig.wait(seconds(3))
     rig.expect(frame, FIRST + AGAIN_LATE + COPY, first="west", late="west", copy="east")
     rig.expect_upstream(frame, through="east", sequenceNumber=2)
+
+
+async def test_who_looks_is_told_of_a_life_that_is_over_again(rig, strategy):
+    """West began one, and went back to the one before; a frame of it is none that came too late."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10, strategy=strategy)
+    both = await hear(rig, device, "west", "east")
+    begun = [await hear(rig, device, "west", f_cnt=f_cnt) for f_cnt in (0, 1, 2)]
+    back = await hear(rig, device, "west", f_cnt=11)
+    await tell(rig, begun[2], "east")
+    await rig.wait(seconds(1))
+    for frame in (*begun[:2], back):
+        rig.expect(frame, OWNED, owned="west")
+    for frame in (both, begun[2]):
+        rig.expect(frame, OWNED + LOST, owned="west", lost="east")

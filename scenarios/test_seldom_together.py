@@ -326,3 +326,53 @@ async def test_other_bytes_have_a_name_of_their_own_in_a_life_before_as_well(rig
     name = f"{device.provisioned.dev_eui}-{device.provisioned.dev_addr}-501"
     mic = other.phy[-4:].hex().upper()
     rig.expect_upstream(other, through="west", removeDuplicatesKey=f"{name}.{mic}")
+
+
+@pytest.mark.requires("slow application")
+async def test_a_frame_of_a_session_that_ended_on_its_way_up_ends_no_other(rig):
+    """The device has joined twice more meanwhile, and was heard in the session between them."""
+    device = rig.provision("joining", activation="otaa", lorawan="1.0.3")
+    rig.only("west")
+    frames = [await device.join(), await device.send()]
+    rig.delay_upstream(seconds(9))
+    frames.append(await hear(rig, device, "west", after=milliseconds(100)))
+    frames.append(await device.join())
+    again = await rig.craft_join(device, dev_nonce=777)
+    await tell(rig, again, "west")
+    await rig.wait(milliseconds(100))
+    frames += [again, await hear(rig, device, "west", after=milliseconds(100))]
+    await rig.wait(seconds(8))
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.fault("store", "slow")
+async def test_who_answers_looks_after_what_it_carries_whoever_hears_the_device_by_then(rig):
+    """That one was away for a while: it sends what the answer did not bring all the same."""
+    device = rig.provision("listening", f_cnt=10, device_class="C")
+    await rig.queue_downlink(device, payload=b"on")
+    rig.west.suppress_downlinks(1)
+    rig.slow_store(milliseconds(190), "lns-a")
+    frame = await hear(rig, device, "west", after=milliseconds(100))
+    newer = await hear(rig, device, "east", after=milliseconds(600))
+    await rig.restore_store("lns-a")
+    rig.east.cut()
+    await rig.wait(milliseconds(500))
+    rig.east.restore()
+    await rig.wait(seconds(15))
+    rig.expect(frame, WITH_DOWNLINK, first="west")
+    rig.expect(newer, FIRST, first="east")
+    rig.expect_downlink(device, b"on", window="C")
+
+
+async def test_what_was_sent_at_once_is_in_no_answer_while_it_may_be_acknowledged(rig):
+    """The device has eight seconds for that: a frame that it sends before is not the place."""
+    device = rig.provision("silent", f_cnt=10, device_class="C")
+    before = await hear(rig, device, "west")
+    await rig.queue_downlink(device, payload=b"on", confirmed=True)
+    await rig.wait(seconds(4))
+    frame = await hear(rig, device, "west", confirmed=True, after=seconds(1))
+    later = await hear(rig, device, "west", ack=True)
+    for uplink in (before, frame, later):
+        rig.expect(uplink, FIRST, first="west")
+    rig.expect_answer(frame, f_port=None)

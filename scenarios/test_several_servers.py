@@ -428,3 +428,17 @@ async def test_what_is_new_in_a_record_all_servers_read(rig):
     for uplink in (before, after):
         rig.expect(uplink, FIRST, first="west")
     rig.expect_answer(after, f_opts_bytes=5)  # LinkADRReq
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_a_server_counts_on_from_the_copies_of_another_where_those_are_more(rig):
+    """It has forwarded one itself; a stranger's frame made it look the device up."""
+    rig.impersonate("east", by="twin")
+    rig.put_on("lns-b", "twin", "north")
+    rig.station("south")
+    device = rig.provision("strict", f_cnt=10, strategy="None", relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", "north", "south", "east")
+    await rig.forge(device, by="twin")
+    await tell(rig, frame, "twin")
+    copies = {"copy": ("south", "east", "twin")}
+    rig.expect(frame, FIRST + ELSEWHERE + COPY * 3, first="west", elsewhere="north", **copies)

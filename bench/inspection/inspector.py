@@ -193,7 +193,7 @@ class Inspector:
             evidence = Evidence.of(events)
             self._found += self._reports.wrong(evidence, events[-1]["t_us"])
             self._found += deaf_stations(evidence, self._heard, self._gateways.transmission_of)
-        if events and self._undisturbed and any(device.wanted for device in self._devices.values()):
+        if events and self._class_c.sends_all and any(d.wanted for d in self._devices.values()):
             evidence = Evidence.of(events)
             due = evidence.expected_lines
             self._found += self._class_c.unsent(self._devices, evidence.unsaid(), due)

@@ -223,6 +223,8 @@ _KNOWN_WITHIN_US = 500_000
 """By then a server has read what a station has told."""
 _UNHEARD = frozenset({"suppress", "replay"})
 """What keeps a downlink off the air, or is told anew, and holds nothing else up."""
+_SENT_WITHIN_US = 10_000_000
+"""By then a server has sent what a store that was late has held up."""
 _LINE = re.compile(r"RX_C:UNICAST:(\d+:[0-9a-f]+)$")
 
 
@@ -252,6 +254,8 @@ class ClassC:
     end_us: int = 0
     forgets_nothing: bool = False
     """Whether each server knows all that it has handed over."""
+    sends_all: bool = False
+    """Whether servers had all that they need for what devices are sent at once, in the end."""
     hears_all: bool = False
     """Whether there is one server only, and nothing keeps from it what stations tell."""
     sent_at_once: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -269,6 +273,12 @@ class ClassC:
         """These are the events of the case; `undisturbed`: its servers are."""
         self.is_quiet, self.forgets_nothing = is_quiet(events), undisturbed
         self.end_us = max((event["t_us"] for event in events), default=0)
+        late = [event for event in events if is_late_store(event)]
+        others = [event for event in events if not is_late_store(event)]
+        is_mended = sum(1 if event["kind"] == "fault.begin" else -1 for event in late) == 0
+        since_us = max((event["t_us"] for event in late), default=-_SENT_WITHIN_US)
+        self.sends_all = is_mended and self.end_us - since_us >= _SENT_WITHIN_US
+        self.sends_all &= not any(map(disturbs_servers, others))
         servers = {event.get("lns") for event in events if event["kind"] == "lns.outcome"}
         is_cut = any(disturbs_links(event) or disturbs_store(event) for event in events)
         self.hears_all = len(servers) == 1 and not is_cut
@@ -455,6 +465,13 @@ def disturbs_servers(event: Event) -> bool:
     if event["kind"] == "case.lns":
         return event["event"] in ("kill", "restart")
     return event["kind"] == "fault.begin" and event.get("seam") not in ("tap", "air")
+
+
+def is_late_store(event: Event) -> bool:
+    """Whether a store begins to answer late, or does so no more: it says all, and loses nothing."""
+    return event["kind"] in ("fault.begin", "fault.end") and (
+        (event.get("seam"), event["fault"]) == ("store", "delay")
+    )
 
 
 def disturbs_store(event: Event) -> bool:

@@ -193,3 +193,25 @@ def test_what_nobody_acknowledges_is_sent_three_times(
     books = ClassC(lambda eui: eui, is_quiet=True, end_us=waited_us)
     books.sent[DEV_EUI] = 0, sent
     assert len([*books.unsent({DEV_EUI: device}, (), {})]) == wrong
+
+
+def store(kind: str, t_us: int, fault: str = "delay") -> dict[str, object]:
+    return {"kind": f"fault.{kind}", "seam": "store", "fault": fault, "t_us": t_us}
+
+
+@pytest.mark.parametrize(
+    ("faults", "sends_all"),
+    [
+        ([], True),
+        ([store("begin", 0), store("end", 10_000_000)], True),
+        ([store("begin", 0), store("end", 10_000_001)], False),
+        ([store("begin", 0)], False),
+        ([store("begin", 0, "cut"), store("end", 1, "cut")], False),
+    ],
+)
+def test_what_a_late_store_has_held_up_is_sent_when_it_is_late_no_more(
+    faults: list[dict[str, object]], sends_all: bool
+) -> None:
+    books = ClassC(lambda eui: eui)
+    books.begin([*faults, {"kind": "case.end", "t_us": 20_000_000}], undisturbed=not faults)
+    assert books.sends_all is sends_all
