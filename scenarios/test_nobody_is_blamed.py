@@ -723,3 +723,19 @@ async def test_a_station_that_begins_again_has_left_its_web_socket(rig):
     rig.expect(uplink, FIRST, first="west")
     rig.west.restart()
     await rig.wait(seconds(20))
+
+
+@pytest.mark.fault("store", "slow")
+async def test_what_a_device_grants_while_no_store_answers_is_asked_for_again(rig):
+    """Its frame was refused, so nothing of it was heard."""
+    rig.in_region("AS923-1")
+    rig.put_on("lns-b", "east")
+    rig.on_outage("closed")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="west")
+    rig.slow_store(seconds(1))
+    await rig.alpha.send()
+    await rig.wait(seconds(3))
+    await rig.restore_store()
+    await rig.alpha.send(confirmed=True)
