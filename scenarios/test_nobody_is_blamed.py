@@ -739,3 +739,22 @@ async def test_what_a_device_grants_while_no_store_answers_is_asked_for_again(ri
     await rig.wait(seconds(3))
     await rig.restore_store()
     await rig.alpha.send(confirmed=True)
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("lns", "killed")
+@pytest.mark.parametrize("after", [5, 49, 101])
+async def test_who_is_killed_waits_for_no_redis_and_comes_to_it_no_more(rig, after):
+    """It was about to be told whose a frame is, or to keep what it knows."""
+    rig.put_on("lns-b", "east")
+    rig.keep_in_redis()
+    rig.only("east")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="east")
+    rig.slow_store(milliseconds(50))
+    await rig.wait(seconds(1))
+    await rig.say(rig.told(await rig.craft(rig.alpha), by="east"), by="east")
+    await rig.pause(milliseconds(after))
+    await rig.kill_lns("lns-b")
+    await rig.start_lns("lns-b")
+    await rig.restore_store()

@@ -423,8 +423,7 @@ class Accounts:
                 self._clocks.forget()
                 self._is_whole = False
             case "case.lns":
-                self._owners.waits |= "store" in event
-                self._owners.is_blind |= event.get("event") != "start" or self._owners.has_begun
+                self._owners.ran(event)
                 self._is_whole &= event.get("event") == "start"
                 self._clocks.forget()
                 self._requests.forget(event.get("lns", ""))

@@ -339,6 +339,15 @@ class Claims:
             self.is_blind = True
             self.is_hurried &= fault.get("seam") == "store" and fault["fault"] != "slow disk"
 
+    def ran(self, event: Event) -> None:
+        """A server begins, or ends: one that has ended waits for nobody's answer."""
+        lns = event.get("lns", "")
+        self.waits |= "store" in event
+        self.is_blind |= event.get("event") != "start" or self.has_begun
+        if lns in self.delays:
+            _, after_us = self.delays[lns]
+            self.delays[lns] = event["t_us"], after_us
+
     def tell(self, claim: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says whose a frame is; only who was granted one, or was alone, can own it."""
         session = claim["dev_eui"], claim["dev_addr"]

@@ -244,7 +244,7 @@ class _Master:
 
     Kept until it is lost or its server says that it is no master any more (READONLY: replicas
     refuse every write); then the Sentinels are asked again. Those that say nothing within
-    `search_us` are away.
+    `search_us` are away. Whoever has left comes not back, whatever was on its way.
     """
 
     def __init__(self, server: RedisServer, *, search_us: int) -> None:
@@ -253,6 +253,7 @@ class _Master:
         self._connection: Connection | None = None
         self._sentinels: Sentinel | None = None
         self._scripts_known: set[Script] = set()
+        self._has_left = False
 
     async def replies(self, commands: Sequence[Command]) -> list[object]:
         """The replies to commands that may be done twice, refusals among them, in one round trip.
@@ -276,6 +277,7 @@ class _Master:
             await connection.disconnect(nowait=True)
 
     async def leave(self) -> None:
+        self._has_left = True
         await self.close()
         sentinels, self._sentinels = self._sentinels, None
         if sentinels is not None:
@@ -313,6 +315,8 @@ class _Master:
 
     async def _find(self) -> Connection:
         server = self._server
+        if self._has_left:
+            raise NotConnected("it was left")
         address = server.host, server.port
         if server.service:
             address = await self._told_by_sentinels()

@@ -1,6 +1,7 @@
 """Sentinels in the URL: whichever they call the master is used, and nothing of it is lost that was
 replicated."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,22 @@ async def test_a_replica_that_answers_some_commands_is_left_for_those_that_it_re
             await wire.do_together(("GET", "name"), ("SET", "name", "value"))
         assert relay.connections == 2
         await wire.close()
+
+
+@on_a_loop
+async def test_whoever_has_left_comes_not_back_for_what_was_on_its_way(tmp_path: Path) -> None:
+    async with (
+        pair_in(tmp_path, watched=False) as pair,
+        Relay("127.0.0.1", pair.first.port) as relay,
+    ):
+        wire = RedisWire(RedisServer("127.0.0.1", relay.port), patience_us=PATIENCE_US)
+        assert await wire.do("GET", "name") is None
+        asked = asyncio.create_task(wire.do("BLPOP", "list", 60))
+        await asyncio.sleep(0.1)
+        await wire.close()
+        with pytest.raises(StoreUnavailable, match="it was left"):
+            await asked
+        assert relay.connections == 1
 
 
 @on_a_loop
