@@ -199,15 +199,6 @@ async def break_clock(world: World) -> None:
     world.station.break_clock()
 
 
-async def lose_clock(world: World) -> None:
-    """Of a station that begins again; another one would lose it whenever it comes back."""
-    station = world.station
-    if world.has(station):
-        station.lose_clock(1)
-        station.restart()
-        await world.rig.wait(seconds(30))
-
-
 async def restart_server(world: World) -> None:
     if world.may_begin:
         await world.rig.restart_lns(lns=world.dice.choice(world.servers))

@@ -12,7 +12,7 @@ import pytest
 
 from bench.rig.stations import ServerSilent
 from bench.scenario import Rig, seconds
-from scenarios.random_verbs import Act, World, lose_clock, play
+from scenarios.random_verbs import Act, World, play
 
 CASES = 200
 DOORS = "", "nothing", "", "token", "", "certificate", "", "any certificate"
@@ -67,7 +67,7 @@ async def slow_store_by_odd_times(world: World) -> None:
 
 MORE: dict[Act, float] = {
     step_clock: 2, wipe: 3, forget: 3, republish: 2, reset: 3, delay_by_odd_times: 3,
-    slow_store_by_odd_times: 4, lose_clock: 1,
+    slow_store_by_odd_times: 4,
 }  # fmt: skip
 
 
