@@ -758,3 +758,18 @@ async def test_who_is_killed_waits_for_no_redis_and_comes_to_it_no_more(rig, aft
     await rig.kill_lns("lns-b")
     await rig.start_lns("lns-b")
     await rig.restore_store()
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_who_has_lost_its_outbox_puts_its_first_message_aside_once_more(rig):
+    """It numbers them from 1 again."""
+    rig.park_after(seconds(1))
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    for _ in range(2):
+        await rig.stop_broker()
+        await rig.alpha.send()
+        await rig.wait(seconds(4))
+        await rig.start_broker()
+        await rig.wipe_producer()

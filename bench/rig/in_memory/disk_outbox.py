@@ -282,6 +282,7 @@ class DiskOutbox:
     def wipe(self) -> None:
         """Forget everything; the server must not run."""
         self._known, self._parked, self._gone_us = set(), set(), {}
+        self._put_aside.clear()
         self._since.clear()
         self._waiting = 0
         for file in self._folder.glob("outbox*"):
