@@ -96,6 +96,13 @@ def broken_off() -> BaseException | None:
     return loop.failure if (loop := _virtual()) else None
 
 
+def network() -> Network:
+    """All who listen within this process; only on virtual time."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop), "the connections of a real loop are its host's"
+    return loop.network
+
+
 def left_open() -> list[str]:
     """Whose connections are open on this loop, if it is one on virtual time."""
     return loop.network.left_open() if (loop := _virtual()) else []

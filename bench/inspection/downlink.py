@@ -279,7 +279,7 @@ def _frame(
     else:
         session.passed_over |= {*range(least, f_cnt)}
     session.f_cnt_down = f_cnt
-    if session.f_cnt_down_of_others == last is not None:
+    if last is not None and last == session.f_cnt_down_of_others:
         session.f_cnt_down_of_others = f_cnt
     yield from _content(frame, f_cnt, session, device, check)
 

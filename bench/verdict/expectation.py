@@ -254,7 +254,7 @@ class Evidence:
     ids_us: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     """When each message id was used; not of unverified messages: another server sends them too."""
     parked_us: dict[str, int] = field(default_factory=dict)
-    """The ids of messages that servers have put aside, until a person lets them go."""
+    """When servers have put a message aside last, by its id, until a person lets it go."""
     retention_us: int = 60_000_000
     downlinks: list[Event] = field(default_factory=list)
     handed_over: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from shutil import rmtree
 from ssl import TLSVersion
 from typing import Any, cast
 
+from bench.clock import network
 from bench.host.lns_files import (
     CLIENT,
     SERVER,
@@ -30,7 +31,6 @@ from bench.host.lns_files import (
 from bench.host.lns_process import alive
 from bench.rig.case_setup import DoorRules
 from bench.rig.in_memory.written_files import configuration_in, new_folder
-from bench.sockets import Network
 from bench.station.web_socket import StationTls, WebSocketLink, connect, discover, station_files
 from bench.verdict.owner import Found
 from bench.virtual.visitor import HALF_AT_HOME, Answer, longest_uri
@@ -97,11 +97,6 @@ def _der(pem: bytes) -> bytes:
         lines = [line.strip() for line in pem.split(b"\n") if line.strip()]
         return b"".join(line + b"\r\n" for line in lines) or bytes(4)
     return b64decode(b"".join(pem.split(b"-----")[2].split()))
-
-
-def _network() -> Network:
-    network: Network = cast(Any, asyncio.get_running_loop()).network
-    return network
 
 
 @dataclass(slots=True)
@@ -184,7 +179,7 @@ class Door:
         """Listen until `close` or `cut`."""
         with alive(self.lns):
             startup = prepare(configuration_in(self._written()))
-        _network().away_us |= dict.fromkeys(self._ports, _AWAY_US)
+        network().away_us |= dict.fromkeys(self._ports, _AWAY_US)
         listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = serve_stations(startup, server, self._take, listening.set_result, self._stopped)
         self._task = tasks.create_task(self._serve(serving))
@@ -360,7 +355,7 @@ class Door:
             if brought != wanted:
                 self._wrong(f"what {station} brought: expected {wanted}, observed {brought}")
         for port in self._ports:
-            if (most := _network().most_begun[port]) > 1:
+            if (most := network().most_begun[port]) > 1:
                 self._wrong(f"TLS handshakes begun in one turn: expected 1, observed {most}")
         if is_whole:
             for station, number in self._here.items():

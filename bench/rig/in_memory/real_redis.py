@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from bench.clock import VirtualTimeLoop
+from bench.clock import network
 from bench.host.lns_files import toml_text
 from bench.host.lns_process import valkey_program
 from bench.host.program import LOOPBACK, HostError, ProgramMissing, bound_to_this
@@ -291,9 +291,8 @@ async def _sentinels(
     masters: _Masters, found: Callable[[str], None]
 ) -> Sequence[asyncio.AbstractServer]:
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop)
     gone, silent, new, other = _SENTINELS
-    loop.network.unreachable.add(gone)
+    network().unreachable.add(gone)
     return [
         await loop.create_server(asyncio.Protocol, LOOPBACK, silent),
         await loop.create_server(lambda: _Sentinel(dict, found), LOOPBACK, new),
