@@ -9,7 +9,7 @@ from typing import Any
 from bench.verdict.owner import Found, Owner, Scrutiny
 from bench.verdict.wire import misspelt
 from bench.virtual.lorawan import wrong_answers
-from bench.virtual.lorawan.air_interface import Cid, DataFrame, Keys, from_device
+from bench.virtual.lorawan.air_interface import F_CNT_WIRE, Cid, DataFrame, Keys, from_device
 
 GRANTED = b"\x07"
 _UP_OCTETS = {
@@ -258,6 +258,8 @@ class Sender:
     may_begin: bool = False
     has_forgotten: bool = False
     """Whether it may have begun again since, and whether without what it knew before."""
+    knows_no_f_cnt_down: bool = False
+    """Whether it has done so in its session: it takes the upper half of a counter for 0."""
     dev_nonce: int | None = None
     dev_addr: str = ""
     """That of its newest frame."""
@@ -297,7 +299,7 @@ class Sender:
 
     def join(self) -> None:
         """It says so: what its server has agreed with it is over (LoRaWAN 1.0.4, 5.2)."""
-        self.has_joined = True
+        self.has_joined, self.knows_no_f_cnt_down = True, False
         if not self.is_told_since:
             self.nb_trans_max = 1
 
@@ -306,6 +308,20 @@ class Sender:
         self.typed, self.unheard, self.nb_trans, self.dr = "", 0, 1, None
         self.message, self.to_hear, self.may_begin = None, None, True
         self.settle()
+
+    def begin_again(self, *, keeps: bool, boots: bool) -> None:
+        """It begins its session or itself again, and `keeps` its memory."""
+        begins = self.may_begin or not keeps
+        self.forget()
+        self.ended_us, self.may_begin = None, begins
+        self.has_forgotten |= boots and not keeps
+        self.knows_no_f_cnt_down |= not keeps
+
+    def can_read(self, device: KnownDevice) -> bool:
+        """Whether it is known to take the next downlink of its session for a new one, and right."""
+        counters = [session.f_cnt_down or 0 for session in device.sessions[-1:]]
+        is_whole = not self.knows_no_f_cnt_down or max(counters, default=0) < F_CNT_WIRE
+        return is_whole and not device.is_forgotten
 
     def settle(self) -> None:
         """It may have given all that it owed."""

@@ -127,10 +127,7 @@ class Senders:
             case "device.command":
                 sender.typed = event["text"]
                 if _BEGINS_AGAIN.match(event["text"]):
-                    begins = sender.may_begin or "keeps" not in event
-                    sender.forget()
-                    sender.ended_us, sender.may_begin = None, begins
-                    sender.has_forgotten |= "keeps" not in event and event["text"] == "ATZ"
+                    sender.begin_again(keeps="keeps" in event, boots=event["text"] == "ATZ")
                 self._told_to_repeat(sender, event)
             case "device.line":
                 yield from self._missed(sender, event)
@@ -147,7 +144,7 @@ class Senders:
         is_old = event["phy"] in self._old
         self._old.add(event["phy"])
         sender, frame = self._senders.get(dev_eui), read_data(bytes.fromhex(event["phy"]))
-        if sender is None or self._devices[dev_eui].is_forgotten:
+        if sender is None or not sender.can_read(self._devices[dev_eui]):
             return
         asked = _asked_in(frame)
         if Cid.DEV_STATUS in asked:

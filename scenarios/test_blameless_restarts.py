@@ -1,0 +1,31 @@
+"""Devices, servers and stores begin again and know less than before: nobody is blamed for it."""
+
+import pytest
+
+from bench.clock import seconds
+from scenarios.words import FIRST
+
+pytestmark = pytest.mark.requires("virtual time")  # what matters is when each of them happens
+
+
+async def test_a_device_that_begins_again_hears_no_counter_of_more_than_16_bits(rig):
+    """It takes the rest of the counter for 0 (LoRaWAN 1.0.4, 4.3.1.5), and its server does not."""
+    device = rig.provision("veteran", f_cnt=10, f_cnt_down=65_536, relaxed_f_cnt=True)
+    rig.only("west")
+    await device.restart(memory=False)
+    uplink = await device.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.fault("broker", "slow")
+async def test_a_copy_that_found_no_room_has_had_its_number(rig):
+    """The next one is one more, and so it stands in the store."""
+    rig.limit_outbox(1)
+    device = rig.provision("softly", strategy="None")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    rig.only("west", "east")
+    for _ in range(3):
+        uplink = await device.send()
+    await rig.replay(uplink, by="east", after=seconds(3))
