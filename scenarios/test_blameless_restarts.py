@@ -29,3 +29,17 @@ async def test_a_copy_that_found_no_room_has_had_its_number(rig):
     for _ in range(3):
         uplink = await device.send()
     await rig.replay(uplink, by="east", after=seconds(3))
+
+
+@pytest.mark.fault("upstream", "is held up, and its server is killed")
+async def test_what_a_killed_server_was_about_to_hand_over_is_lost_behind_a_door_too(rig):
+    """Its stations are at WebSockets, which end a little later than it does."""
+    rig.open_door()
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    rig.delay_upstream(seconds(3))
+    await rig.say(rig.told(await rig.craft(rig.alpha), by="west"), by="west")
+    await rig.wait(seconds(2))
+    await rig.wipe_producer()
+    await rig.wait(seconds(10))

@@ -205,6 +205,7 @@ class MemoryServer(NetworkServer):
         await self._run()
 
     async def kill(self) -> None:
+        self._outboxes.leave(self.lns)
         if self.door is not None:
             await self.door.cut()
         self._leave()

@@ -374,9 +374,12 @@ class Outboxes:
         if self._broker.is_up and self._away.get(lns) != "cut":
             self._disks[lns].broker.listen()
 
-    async def kill(self, lns: str) -> None:
-        """A server is killed."""
+    def leave(self, lns: str) -> None:
+        """A server is about to be killed: what it hands over from now on comes to nothing."""
         self._killed[lns] += 1
+
+    async def kill(self, lns: str) -> None:
+        """A server that has left is killed."""
         if lns in self._disks:
             await self._disks[lns].kill()
             if len(self._disks) == 1:  # whoever else is there may be tried again
