@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.clock import seconds
-from scenarios.words import FIRST
+from bench.clock import milliseconds, seconds
+from scenarios.words import FIRST, OWNED
 
 pytestmark = pytest.mark.requires("virtual time")  # what matters is when each of them happens
 
@@ -43,3 +43,50 @@ async def test_what_a_killed_server_was_about_to_hand_over_is_lost_behind_a_door
     await rig.wait(seconds(2))
     await rig.wipe_producer()
     await rig.wait(seconds(10))
+
+
+@pytest.mark.fault("store", "forgets everything")
+async def test_who_comes_to_an_emptied_store_names_a_frame_as_another_one_was(rig):
+    """Two frames of a relaxed device had one counter, and no two servers heard the same of them."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="west")
+    await rig.restart_store(empty=True)
+    again = await rig.craft(rig.alpha, f_cnt=uplink.f_cnt, payload=b"again")
+    await rig.say(rig.told(again, by="east"), by="east")
+    await rig.wait(seconds(3))
+
+
+@pytest.mark.fault("store", "forgets everything")
+async def test_a_device_that_begins_again_hears_a_downlink_once_more(rig):
+    """It is answered as it was in its life before, by who knows nothing of that."""
+    device = rig.provision("again", relaxed_f_cnt=True)
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="west")
+    await device.send(b"?", confirmed=True)
+    await device.restart(memory=False)
+    await rig.restart_store(empty=True)
+    rig.only("east")
+    await device.send(b"?", confirmed=True)
+    await rig.wait(seconds(3))
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
+async def test_an_answer_whose_claim_was_slow_passes_the_one_before(rig):
+    """Two frames at once, and each waits until what it has spent is kept."""
+    rig.put_on("lns-b", "east")
+    rig.keep_in_redis()
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, OWNED, owned="west")
+    rig.slow_store(milliseconds(50))
+    await rig.restart_store(empty=True)
+    for f_cnt, wait in (uplink.f_cnt + 1, milliseconds(80)), (uplink.f_cnt + 2, seconds(3)):
+        crafted = await rig.craft(rig.alpha, confirmed=True, f_cnt=f_cnt)
+        await rig.say(rig.told(crafted, by="west"), by="west")
+        await rig.wait(wait)
+    await rig.restore_store()

@@ -56,7 +56,7 @@ REQUEST = "application.request"
 """The kind of event that tells what the application wants of a device."""
 _QUIET = frozenset({"timesync", "getxtime"})
 _CONFIGURED_US = 5_000_000
-_OVERTAKING = frozenset({("upstream", "delay"), ("tap", "delay_downlink")})
+_OVERTAKING = frozenset({("upstream", "delay"), ("tap", "delay_downlink"), ("store", "delay")})
 _UNDER_WAY_US = 5_000_000
 """How long after a disturbance a link may be lost for that reason."""
 
@@ -176,6 +176,7 @@ class Inspector:
                     for session in chain.from_iterable(d.sessions for d in self._devices.values()):
                         session.doubt()
                 case "fault.begin" if event.get("detail", {}).get("empty"):
+                    self._frame_names.forget()
                     for device in self._devices.values():
                         device.forget()
                 case "fault.begin" if event.get("seam") == "clock":

@@ -315,7 +315,8 @@ class Sender:
         self.forget()
         self.ended_us, self.may_begin = None, begins
         self.has_forgotten |= boots and not keeps
-        self.knows_no_f_cnt_down |= not keeps
+        if not keeps:
+            self.knows_no_f_cnt_down, self.heard = True, None
 
     def can_read(self, device: KnownDevice) -> bool:
         """Whether it is known to take the next downlink of its session for a new one, and right."""

@@ -67,6 +67,11 @@ class Names:
         self._name_of: dict[str, tuple[str, int]] = {}
         self._frame_of: dict[str, str] = {}
 
+    def forget(self) -> None:
+        """Their store is emptied: servers may give the names of before to other frames."""
+        self._name_of.clear()
+        self._frame_of.clear()
+
     def compare(
         self, body: dict[str, Any], heard: Sequence[Answered], check: Scrutiny
     ) -> Iterator[Found]:
