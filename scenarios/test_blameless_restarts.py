@@ -90,3 +90,19 @@ async def test_an_answer_whose_claim_was_slow_passes_the_one_before(rig):
         await rig.say(rig.told(crafted, by="west"), by="west")
         await rig.wait(wait)
     await rig.restore_store()
+
+
+@pytest.mark.fault("broker", "away for too long")
+async def test_what_was_put_aside_before_its_outbox_was_lost_keeps_no_number(rig):
+    """Another message has that number in the new outbox, and is sent under it."""
+    rig.park_after(seconds(1))
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    await rig.stop_broker()
+    await rig.alpha.send()
+    await rig.wait(seconds(4))
+    await rig.start_broker()
+    await rig.wipe_producer()
+    for _ in range(2):
+        await rig.alpha.send()

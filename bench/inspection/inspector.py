@@ -168,7 +168,7 @@ class Inspector:
                     self._numbers.begins_at_one = event.get("rig") == "simulated"
                     self._time = replace(self._time, is_simulated=self._numbers.begins_at_one)
                 case "fault.begin" if event["fault"] == "wipe":
-                    self._numbers.forget(event["detail"].get("lns", ""))
+                    self._numbers.forget(event["detail"].get("lns", ""), event["t_us"])
                 case "fault.begin" if (event.get("seam"), event["fault"]) in _OVERTAKING:
                     for device in self._devices.values():
                         device.is_overtaken = True

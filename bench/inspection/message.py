@@ -1,6 +1,7 @@
 """Does a message of the application say what its frame said, and what its station told of it?"""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import inf
@@ -121,16 +122,18 @@ class Numbers:
         self.begins_at_one = False
         self._newest: dict[str, int] = {}
         self._messages: set[tuple[str, str, int]] = set()
-        self._aside_us: dict[tuple[str, int], int] = {}
+        self._aside_us: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        self._wiped_us: dict[str, int] = {}
 
     def put_aside(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Which messages are not sent under their number, and since when."""
         for event in events:
             if event["kind"] == "upstream.parked":
-                self._aside_us[event["topic"], event["sequence_number"]] = event["t_us"]
+                self._aside_us[event["topic"], event["sequence_number"]].append(event["t_us"])
 
-    def forget(self, lns: str) -> None:
+    def forget(self, lns: str, t_us: int) -> None:
         """A server has lost its outbox, and with it how far its topics have come."""
+        self._wiped_us[lns] = t_us
         for topic in [topic for topic in self._newest if topic.split("/")[1] == lns]:
             del self._newest[topic]
 
@@ -143,8 +146,9 @@ class Numbers:
         self._messages.add(this)
         newest = self._newest.get(topic, 0)
         if newest or self.begins_at_one:
-            due = newest + 1
-            while self._aside_us.get((topic, due), inf) <= check.t_us + PUT_ASIDE_US:
+            due, wiped_us = newest + 1, self._wiped_us.get(topic.split("/")[1], -1)
+            until_us = check.t_us + PUT_ASIDE_US
+            while any(wiped_us < us <= until_us for us in self._aside_us[topic, due]):
                 due += 1
             yield from check.same("sequenceNumber", due, number)
         self._newest[topic] = number
