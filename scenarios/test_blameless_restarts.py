@@ -106,3 +106,15 @@ async def test_what_was_put_aside_before_its_outbox_was_lost_keeps_no_number(rig
     await rig.wipe_producer()
     for _ in range(2):
         await rig.alpha.send()
+
+
+async def test_a_copy_that_comes_late_is_the_first_that_its_station_tells(rig):
+    """Its clock has been shown, so its server knows when the frame ended."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    rig.only("west", "east")
+    rig.west.clone_uplinks_to("east", seconds(1))
+    rig.west.drop_uplinks(1)
+    rig.east.drop_uplinks(1)
+    await rig.alpha.send(confirmed=True)

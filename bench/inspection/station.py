@@ -86,16 +86,20 @@ class StationTime:
     def shown_us(self, uplink: Uplink, *or_us: int) -> int | None:
         """When its clock showed what a station tells, by its last frame; None: nobody knows.
 
-        It was at one of these moments, if clocks are as far apart as that at most.
+        It was at one of these moments, if clocks are as far apart as that at most. Before its first
+        frame what it showed when it was asked says which of them it was.
         """
         latest = self._latest.get(self._session(uplink.station, uplink.t_us))
-        _, counted_us = _passed(uplink.xtime, uplink.t_us, latest)
-        if latest is None or counted_us is None:
+        reading = latest or self._shown.get(uplink.station)
+        _, counted_us = _passed(uplink.xtime, uplink.t_us, reading)
+        if reading is None or counted_us is None:
             return None
-        shown_us = latest[2] + counted_us
+        shown_us = reading[2] + counted_us
         nearest_us = min(or_us, key=lambda at_us: abs(at_us - shown_us))
-        is_near = abs(nearest_us - shown_us) <= self.apart_us(counted_us)
-        return nearest_us if is_near else shown_us
+        within_us = self.apart_us(counted_us) if latest else _SHOWN_APART_US
+        if abs(nearest_us - shown_us) <= within_us:
+            return nearest_us
+        return shown_us if latest else None
 
     def _since_first(self, station: str, xtime: int, at_us: int) -> tuple[int, int | None]:
         return _passed(xtime, at_us, self._ended.get(self._session(station, at_us)))
