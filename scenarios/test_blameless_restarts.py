@@ -118,3 +118,17 @@ async def test_a_copy_that_comes_late_is_the_first_that_its_station_tells(rig):
     rig.west.drop_uplinks(1)
     rig.east.drop_uplinks(1)
     await rig.alpha.send(confirmed=True)
+
+
+async def test_a_station_that_is_cut_off_while_it_is_away_waits_for_the_longer(rig):
+    """It finds no server when its wait is over, and has been lost before."""
+    rig.only("west")
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    for _ in range(2):
+        rig.east.leave_half_open(seconds(20))
+        await rig.wait(milliseconds(1_900))
+    rig.east.cut()
+    await rig.wait(milliseconds(300))
+    rig.east.restore()
+    await rig.wait(seconds(30))

@@ -199,9 +199,9 @@ class Gateways:
         self.orders.disturb(station, event["t_us"])
         self._asked_us.pop(station, None)
         self._unreported.pop(station, None)
-        self._away_us.pop(station, None)
+        away_us = self._away_us.pop(station, event["t_us"])
         if not is_there:
-            self._away_us[station] = self._may_come_us[station] = event["t_us"]
+            self._away_us[station], self._may_come_us[station] = away_us, event["t_us"]
 
     def _text(self, event: Event) -> None:
         station, fields = event["station"], json_of(event["text"]) or {}
