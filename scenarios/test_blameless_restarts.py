@@ -132,3 +132,17 @@ async def test_a_station_that_is_cut_off_while_it_is_away_waits_for_the_longer(r
     await rig.wait(milliseconds(300))
     rig.east.restore()
     await rig.wait(seconds(30))
+
+
+@pytest.mark.fault("broker", "refuses, and nobody hears it")
+async def test_who_does_not_hear_that_a_message_was_refused_sends_it_on_the_next_connection(rig):
+    """It waits after refusals that it has heard."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    await rig.refuse_messages(2)
+    await rig.lose_pubacks()
+    await rig.alpha.send()
+    await rig.wait(milliseconds(900))
+    await rig.find_broker()
+    await rig.wait(seconds(5))

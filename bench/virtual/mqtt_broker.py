@@ -555,16 +555,16 @@ class MqttBroker:
 
     def take(self, message: Published) -> int:
         """Take one message; the reason code of its PUBACK."""
+        if not self.may_refuse(message.topic):
+            self._took(message)
+            return 0
+        if not self.is_mute:  # else nobody hears of it
+            self.refused(message.topic)
         if self.refusals_on[message.topic] > 0:
             self.refusals_on[message.topic] -= 1
-            self.refused(message.topic)
             return _REFUSED[self.refusals_on[message.topic] % 2]
-        if self.refusals:
-            self.refusals -= 1
-            self.refused(message.topic)
-            return _QUOTA_EXCEEDED
-        self._took(message)
-        return 0
+        self.refusals -= 1
+        return _QUOTA_EXCEEDED
 
     def _accept(self) -> None:
         assert self._listener is not None
