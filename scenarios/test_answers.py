@@ -5,7 +5,7 @@ LoRaWAN 1.0.4, 4.2 (receive windows), 4.3.1 (ACK, FPending) and 6.2.5 (what a jo
 
 import pytest
 
-from bench.clock import milliseconds, seconds
+from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear
 from scenarios.words import AGAIN, FIRST, IN_RX2, LOST, OWNED, WITH_DOWNLINK
@@ -461,3 +461,16 @@ async def test_what_waits_for_a_device_ends_with_its_server(rig):
     rig.expect(first, FIRST, first="west")
     rig.expect(answered, WITH_DOWNLINK, first="west")
     rig.expect_downlink(rig.alpha, b"sent")
+
+
+@pytest.mark.requires("virtual time")
+async def test_an_answer_that_is_repeated_has_the_whole_time_to_be_acknowledged(rig):
+    """The first one was lost, and its time to be acknowledged is over behind the second one."""
+    device = rig.provision("always", device_class="C")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    await rig.queue_downlink(device, payload=b"\x05\x01", port=3, confirmed=True)
+    rig.west.suppress_downlinks(1)
+    await device.send(confirmed=True, retries=1)
+    await rig.wait(minutes(1))

@@ -108,10 +108,8 @@ class Inspector:
         self._status_names = message.StatusNames()
         self._told_by: dict[bytes, set[str]] = {}
         self._senders = Senders(self._devices, plan, air)
-        gps_began_us = None if began is None else gps_us(began)
-        station_time = StationTime(
-            alone=not has_twins, gps_began_us=gps_began_us, shows=clocks or {}
-        )
+        began_us = None if began is None else gps_us(began)
+        station_time = StationTime(alone=not has_twins, gps_began_us=began_us, shows=clocks or {})
         self._gateways = Gateways(Orders(plan, on_duty), station_time, air)
         self._accounts = Accounts(self._devices, plan.name, self._name, alone=not has_twins)
 
@@ -155,9 +153,10 @@ class Inspector:
                     self._level1.forget()
                     for device in self._devices.values():
                         device.meet_anew()
-                    if "retention_us" in event:
-                        self._frame_names.retention_us = event["retention_us"]
-                        self._level1.retention_us = event["retention_us"]
+                    for named in (
+                        (self._frame_names, self._level1) if "retention_us" in event else ()
+                    ):
+                        named.retention_us = event["retention_us"]
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                     if (known := self._devices.get(event["dev_eui"])) is not None:
@@ -173,6 +172,7 @@ class Inspector:
                     for device in self._devices.values():
                         device.is_overtaken = True
                 case "fault.begin" if event["fault"] in ("let expire", "hang"):
+                    self._frame_names.forget()
                     for session in chain.from_iterable(d.sessions for d in self._devices.values()):
                         session.doubt()
                 case "fault.begin" if event.get("detail", {}).get("empty"):

@@ -100,8 +100,10 @@ class ClassC:
             self._stations.soon(station, partial(self._send_unless_proven, dev_eui, carried))
 
     async def _send_unless_proven(self, dev_eui: Eui, carried: Waiting) -> None:
-        wait_us = carried.busy_until_us - now_us() + _proof_us(carried)
-        if not await _is_proven(carried, wait_us):
+        busy_until_us = carried.busy_until_us
+        wait_us = busy_until_us - now_us() + _proof_us(carried)
+        # Whoever has carried it again meanwhile waits for the proof of that.
+        if not await _is_proven(carried, wait_us) and carried.busy_until_us == busy_until_us:
             self.stir(dev_eui)
 
     async def _send_all(self, dev_eui: Eui, station: Eui) -> None:
