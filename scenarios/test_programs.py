@@ -4,7 +4,7 @@ from signal import SIGINT, SIGTERM
 
 import pytest
 
-from bench.host.lns_files import any_authority
+from bench.host.lns_files import Authority, any_authority
 from bench.virtual.visitor import frame, post, upgrade
 from scenarios.words import FIRST
 
@@ -123,6 +123,23 @@ async def test_a_server_keeps_what_is_nobody_elses(rig):
             keeps=[outbox],
             at_broker={name: [], f"{name}-down": down},
         )
+
+
+@pytest.mark.parametrize("ca", ["broker-ca.crt", "stations-ca.crt", ""])
+async def test_a_broker_over_tls_is_whom_its_certificate_names(rig, ca):
+    """Messages and requests go to it if the `ca` vouches for it, and to nobody else."""
+    await served(rig)
+    down = ["lorawan/lns-x/+/down"]
+    request = {"kind": "lns.request", "stage": "refused", "lns": "lns-x"}
+    is_known = ca == "broker-ca.crt"
+    lns_toml = f'{HERE}[capture]\npath = "a.jsonl"\n[upstream]\nurl = "mqtts://BROKER"\n'
+    await rig.run_server(
+        lns_toml + (f'ca = "{ca}"\n' if ca else ""),
+        "ws://127.0.0.1:7090/router-info",
+        {"stations-ca.crt": Authority("others").certificate},
+        writes=[request] if is_known else [],
+        at_broker={"lns-x": [], "lns-x-down": down} if is_known else {},
+    )
 
 
 async def test_a_server_that_is_alone_asks_its_file_for_no_others(rig):
