@@ -36,7 +36,7 @@ from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
 from lns.__main__ import tell_where
-from lns.clock import now_us
+from lns.clock import now_us, utc_of_this_host
 from lns.complaints import place_of
 from lns.config import ConfigError, device_of, load, load_tokens
 from lns.delivery.detectors import time_us
@@ -375,6 +375,8 @@ def _misread(folder: Path, about: str) -> Iterator[Found]:
         return kept.get(kind, lambda: written)().strip()
 
     check = Scrutiny(rule="configuration", of=f"what is made of {about}", t_us=now_us())
+    off_s = int(utc_of_this_host().timestamp() - (folder / "lns.toml").stat().st_mtime)
+    yield from check.same("hours since it was written", 0, abs(off_s) // 3_600)
     try:
         config = load(folder / "lns.toml")
     except ConfigError as mistake:
