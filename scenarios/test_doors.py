@@ -22,7 +22,7 @@ from bench.virtual.visitor import (
     update_info,
     upgrade,
 )
-from scenarios.words import COPY, FIRST
+from scenarios.words import COPY, FIRST, TOO_LATE
 
 pytestmark = pytest.mark.requires("virtual time")
 
@@ -316,7 +316,8 @@ async def test_an_odd_certificate_is_good_for_nobody(rig):
     ):
         await rig.knock(asked, shows=who, status=403, because=why, of="west")
     handshake = "TLS handshake: the client certificate"
-    await rig.knock(asked, shows="a foreigner", because=f"{handshake} is of another authority")
+    for who in ("a foreigner", "one of his own"):
+        await rig.knock(asked, shows=who, because=f"{handshake} is of another authority")
     await rig.knock(asked, shows="an expired one", because=f"{handshake} has expired")
     await rig.knock(asked, shows="one of tomorrow", because=f"{handshake} is not valid yet")
     await rig.knock(asked, shows="a server only", because=f"{handshake} is not made for clients")
@@ -425,6 +426,34 @@ async def test_who_says_goodbye_is_told_nothing_more(rig):
     rig.expect_said("texts", 2, len(told.texts))
     rig.expect_goodbye("the connection is over", of=STRANGER)
     rig.expect_brought(STRANGER, *[(1, 0)] * 3, (2, 0))
+
+
+async def test_why_a_station_has_left_is_told_though_its_frame_is_under_way(rig):
+    """An answer to it finds the connection over; that is no reason why it is."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    rig.delay_upstream(milliseconds(400))
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(milliseconds(100))
+    rig.west.cut()
+    await rig.wait(seconds(2))
+    rig.west.restore()
+    await rig.wait(seconds(30))
+    rig.expect(frame, TOO_LATE, first="west")
+    rig.expect_goodbye("received 1000 (OK); then sent 1000", of="west")
+    await served(rig)
+
+
+async def test_who_has_asked_and_does_not_wait_is_not_refused(rig):
+    """He says goodbye with his question: nobody can answer him, and he has asked."""
+    rig.open_door()
+    rig.only("west")
+    await served(rig)
+    goodbye = frame((1000).to_bytes(2, "big"), CLOSE)
+    told = await rig.knock(upgrade(ASKS), question(rig.west) + goodbye, status=101)
+    rig.expect_said("texts", 0, len(told.texts))
 
 
 async def test_who_reads_too_slowly_is_dropped(rig):

@@ -82,6 +82,22 @@ test_no_more_answers_can_have_been_missed_than_a_session_has_left = in_redis(
 
 
 @pytest.mark.requires("redis")
+@pytest.mark.fault("store", "slow")
+async def test_a_server_that_begins_waits_longer_for_its_redis_than_a_frame_can(rig):
+    """Nobody is there yet who has to be answered in time."""
+    rig.keep_in_redis()
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.slow_store(seconds(1))
+    await rig.restart_lns()
+    await rig.restore_store()
+    after = await rig.alpha.send(confirmed=True)
+    for uplink in (before, after):
+        rig.expect(uplink, OWNED, owned="west")
+        rig.expect_reply(uplink)
+
+
+@pytest.mark.requires("redis")
 @pytest.mark.fault("store", "full")
 async def test_a_redis_that_is_full_is_away(rig):
     """It refuses whatever would be kept: nobody owns a frame, and no join is accepted."""

@@ -37,6 +37,21 @@ async def test_a_redis_that_is_another_one_costs_no_effect(rig, what):
 
 
 @pytest.mark.requires("redis")
+async def test_an_id_may_have_any_characters(rig):
+    """Of UTF-8, where a character may have several octets; what is told of it has them as well."""
+    rig.keep_in_redis()
+    rig.consumer(keys=True)
+    messages = [
+        await rig.inject(rig.alpha, message_id=name, number=number, key=f"{name} once")
+        for number, name in enumerate(("gr\u00fcn", "\u20ac\u20ac", "\U0001f4e1 7", "a b\r\n"), 1)
+    ]
+    again = await rig.inject(rig.alpha, message_id="gr\u00fcn", number=5)
+    for message in messages:
+        rig.expect_effects(message)
+    rig.expect_ignored(again, by="window")
+
+
+@pytest.mark.requires("redis")
 @pytest.mark.fault("store", "slow")
 async def test_what_had_its_effect_is_confirmed_for_as_long_as_that_takes(rig):
     """The wire breaks between effect and confirmation: it is neither lost nor had again."""

@@ -353,3 +353,22 @@ async def test_a_session_that_ended_while_the_store_was_away_is_over_for_good(ri
     rig.expect(new, UNVERIFIED, unverified="west")
     rig.expect(after, FIRST, first="west")
     rig.expect(unheard, OVER, over="west")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_who_is_not_told_that_a_session_is_over_keeps_no_device_waiting(rig):
+    """The new one is kept; that nobody is to look for the device by its old address waits."""
+    _two_servers(rig)
+    rig.only("west")
+    await rig.bravo.join()
+    first = await rig.bravo.send(confirmed=True)
+    await rig.bravo.join()
+    rig.slow_store(milliseconds(100), "lns-a")
+    new = await rig.craft(rig.bravo, confirmed=True)
+    await tell(rig, new, "west")
+    await rig.wait(milliseconds(250))
+    rig.cut_store("lns-a")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-a")
+    rig.expect(first, FIRST, first="west")
+    rig.expect(new, FIRST, first="west")

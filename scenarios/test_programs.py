@@ -1,10 +1,12 @@
 """What does the program of a network server do from its start to its end?"""
 
 from signal import SIGINT, SIGTERM
+from urllib.parse import quote
 
 import pytest
 
-from bench.host.lns_files import any_authority
+from bench.host.lns_files import Authority, any_authority
+from bench.inspection.store import DATABASE, PASSWORD, USER
 from bench.virtual.visitor import frame, post, upgrade
 from scenarios.words import FIRST
 
@@ -125,6 +127,23 @@ async def test_a_server_keeps_what_is_nobody_elses(rig):
         )
 
 
+@pytest.mark.parametrize("ca", ["broker-ca.crt", "stations-ca.crt", ""])
+async def test_a_broker_over_tls_is_whom_its_certificate_names(rig, ca):
+    """Messages and requests go to it if the `ca` vouches for it, and to nobody else."""
+    await served(rig)
+    down = ["lorawan/lns-x/+/down"]
+    request = {"kind": "lns.request", "stage": "refused", "lns": "lns-x"}
+    is_known = ca == "broker-ca.crt"
+    lns_toml = f'{HERE}[capture]\npath = "a.jsonl"\n[upstream]\nurl = "mqtts://BROKER"\n'
+    await rig.run_server(
+        lns_toml + (f'ca = "{ca}"\n' if ca else ""),
+        "ws://127.0.0.1:7090/router-info",
+        {"stations-ca.crt": Authority("others").certificate},
+        writes=[request] if is_known else [],
+        at_broker={"lns-x": [], "lns-x-down": down} if is_known else {},
+    )
+
+
 async def test_a_server_that_is_alone_asks_its_file_for_no_others(rig):
     """Whose store nobody shares knows by itself all that it can know of a frame."""
     await served(rig)
@@ -143,11 +162,45 @@ async def test_a_server_that_is_alone_asks_its_file_for_no_others(rig):
         await rig.run_server(lns_toml, said, asks={7090: says}, writes=writes)
 
 
+@pytest.mark.requires("redis")
+async def test_a_server_that_shares_a_redis_claims_there_what_it_hears(rig):
+    """By its file: whose a frame is it asks for before it tells."""
+    rig.keep_in_redis()
+    stranger = rig.stranger()
+    await served(rig)
+    keys = stranger.provisioned.record.session_keys
+    device = f"""[[device]]
+name = "stranger"
+dev_eui = "{stranger.dev_eui}"
+activation = "abp"
+dev_addr = "{stranger.provisioned.record.dev_addr}"
+nwk_s_key = "{keys.nwk_s_key.hex()}"
+app_s_key = "{keys.app_s_key.hex()}"
+"""
+    text = rig.told(await rig.craft(stranger), by="west")
+    says = upgrade(f"/router/{STATION}") + b"".join(map(frame, (VERSION, text)))
+    of_station = {"lns": "lns-x", "station": STATION}
+    url = f"redis://{quote(USER)}:{quote(PASSWORD, safe='')}@127.0.0.1:6379/{DATABASE}"
+    await rig.run_server(
+        f'{HERE}[capture]\npath = "a.jsonl"\n[store]\nurl = "{url}"\n',
+        "ws://127.0.0.1:7090/router-info",
+        {"devices.toml": device},
+        asks={7090: says},
+        writes=[
+            {"kind": "lns.connection", "stage": "connected", **of_station},
+            {"kind": "lns.claim", "decision": "Owner"},
+            {"kind": "lns.outcome", "upstream": "forwarded", "level2": "Owner", **of_station},
+            {"kind": "lns.connection", "stage": "disconnected", **of_station},
+        ],
+    )
+
+
 def taken(port):
     """What is said of an address that somebody has already."""
     return f"cannot listen on 127.0.0.1:{port}: somebody listens on port {port}"
 
 
+NO_STORE = "the store lns.toml holds something else than the sessions of a network server"
 NO_OUTBOX = "the outbox lns.toml holds something else than the outbox of a network server"
 
 
@@ -171,6 +224,11 @@ async def test_a_server_that_cannot_begin_says_which_key_is_wrong(rig):
         (
             f'{HERE}[upstream]\nurl = "mqtt://BROKER"\noutbox = "lns.toml"',
             f"6: upstream.outbox: {NO_OUTBOX}",
+        ),
+        (  # what is kept comes before what is sent
+            f'{HERE}[upstream]\nurl = "mqtt://BROKER"\noutbox = "lns.toml"\n'
+            '[store]\nurl = "sqlite://lns.toml"',
+            f"8: store.url: {NO_STORE}",
         ),
     ):
         await rig.run_server(lns_toml, f"lns.toml:{said}", files)

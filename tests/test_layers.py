@@ -50,6 +50,7 @@ LAYERS = {
     ),
     "bench": (
         "sockets",
+        "tls_line",
         "standstill",
         "clock",
         "chance",

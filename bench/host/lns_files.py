@@ -53,7 +53,10 @@ class Pair:
 
 
 class Authority:
-    """A certificate authority that lives as long as this object; its key is never written."""
+    """A certificate authority that lives as long as this object; its key is never written.
+
+    But for who asks for it (`itself`).
+    """
 
     def __init__(
         self, name: str = "bench", *, days: int = 365, utc: Utc = utc_of_this_host
@@ -76,6 +79,10 @@ class Authority:
         # A common name has 64 characters at most; nobody reads it where there are DNS names.
         name = hosts[0][:_COMMON_NAME_MAX]
         return self.issue([name], usages=[SERVER], alternatives=x509.SubjectAlternativeName(names))
+
+    def itself(self) -> Pair:
+        """Its own certificate, for whoever vouches for himself."""
+        return Pair(self.certificate, _sec1(self._key))
 
     def client(self, station: Eui) -> Pair:
         return self.issue([station], usages=[CLIENT])
@@ -105,8 +112,7 @@ class Authority:
         if alternatives is not None:
             builder = builder.add_extension(alternatives, False)
         certificate = builder.sign(self._key, SHA256()).public_bytes(Encoding.PEM)
-        sec1 = PrivateFormat.TraditionalOpenSSL
-        return Pair(certificate, key.private_bytes(Encoding.PEM, sec1, NoEncryption()))
+        return Pair(certificate, _sec1(key))
 
     def _builder(
         self,
@@ -123,6 +129,10 @@ class Authority:
             not_valid_before=self._begin + _ALREADY + begins_in,
             not_valid_after=end,
         )
+
+
+def _sec1(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
 
 
 @cache

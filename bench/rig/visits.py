@@ -16,6 +16,7 @@ from pathlib import Path
 from resource import RLIMIT_NOFILE, getrlimit
 from shutil import rmtree
 from signal import SIGTERM, Signals
+from ssl import PROTOCOL_TLS_SERVER, SSLContext
 from tempfile import TemporaryFile
 from types import MappingProxyType
 from typing import Any, Literal, cast
@@ -35,7 +36,7 @@ from bench.verdict.owner import Found, Scrutiny, told
 from bench.virtual.mqtt_broker import Client, MqttBroker
 from bench.virtual.visitor import OPENED, Answer
 from lns.__main__ import tell_where
-from lns.clock import now_us
+from lns.clock import now_us, utc_of_this_host
 from lns.complaints import place_of
 from lns.config import ConfigError, device_of, load, load_tokens
 from lns.delivery.detectors import time_us
@@ -105,11 +106,11 @@ class Visits:
 
         Over TLS where there is some, unless it is `plain`, with what the station that `shows` has,
         or with a certificate of "nobody", "two names", "a server", "a server only", "a foreigner",
-        "an expired one" or "one of tomorrow", or with one of west "for both sides", or that spells
-        it "with dashes", "with blanks", "with a tab" or "in groups". Who does not read (`reads`)
-        is told nothing. `leaves` after so many µs. Due are the HTTP `status`, the code that a
-        WebSocket is `closed_with`, how long it `lasts`, and `because` of what it is refused, as the
-        station that it said to be (`of`); whoever is refused is told so.
+        "one of his own", "an expired one" or "one of tomorrow", or with one of west "for both
+        sides", or that spells it "with dashes", "with blanks", "with a tab" or "in groups". Who
+        does not read (`reads`) is told nothing. `leaves` after so many µs. Due are the HTTP
+        `status`, the code that a WebSocket is `closed_with`, how long it `lasts`, and `because` of
+        what it is refused, as the station that it said to be (`of`); whoever is refused is told so.
         """
         await self.setup.begin()
         door = self._door(lns)
@@ -316,7 +317,7 @@ class Configurations:
         listens. Files that it `keeps` are there in the end, and
         nobody else's. `at_broker`, which is what `BROKER` in `lns_toml` stands for, are clients
         with these names, each with what it has subscribed to, and is brought something that nobody
-        can read.
+        can read; of `mqtts://BROKER` a certificate of `broker-ca.crt` proves who it is.
         """
         await self.setup.begin()
         folder = new_folder("server")
@@ -324,6 +325,8 @@ class Configurations:
         broker = Clients()
         try:
             if "BROKER" in lns_toml:
+                if "mqtts://BROKER" in lns_toml:
+                    broker.secure(folder)
                 lns_toml = lns_toml.replace("BROKER", broker.listen())
             _write(folder, {"devices.toml": "device = []\n", **files, "lns.toml": lns_toml}, {})
             serving, found = Serving(folder, asks, has_room), list[Found]()
@@ -372,6 +375,8 @@ def _misread(folder: Path, about: str) -> Iterator[Found]:
         return kept.get(kind, lambda: written)().strip()
 
     check = Scrutiny(rule="configuration", of=f"what is made of {about}", t_us=now_us())
+    off_s = int(utc_of_this_host().timestamp() - (folder / "lns.toml").stat().st_mtime)
+    yield from check.same("hours since it was written", 0, abs(off_s) // 3_600)
     try:
         config = load(folder / "lns.toml")
     except ConfigError as mistake:
@@ -432,6 +437,13 @@ class Clients:
         self._broker.greeted = lambda client: self.filters.update({client.login.client: []})
         self._broker.subscribed, self._broker.acknowledged = self._subscribed, self._acknowledged
         self.go = self._broker.go
+
+    def secure(self, folder: Path) -> None:
+        """Be there over TLS, by a certificate of whom `broker-ca.crt` in the folder names."""
+        any_authority().server(HOST_HERE).write(folder, "broker")
+        (folder / "broker-ca.crt").write_bytes(any_authority().certificate)
+        self._broker.tls = context = SSLContext(PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "broker.crt", folder / "broker.key")
 
     def listen(self) -> str:
         """Be there; host and port, as a URL names them."""

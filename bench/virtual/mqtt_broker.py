@@ -8,12 +8,16 @@ import asyncio
 import os
 import select
 import socket
+import ssl
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from math import inf
 from pathlib import Path
 
+from bench.clock import VirtualTimeLoop
 from bench.sockets import LOCALHOST
+from bench.tls_line import TlsLine, TlsListener
 from bench.virtual.mqtt_packets import (
     USER_PROPERTY,
     Login,
@@ -47,7 +51,7 @@ _OF_CONNECT = {_SESSION_EXPIRY: 4, _RECEIVE_MAXIMUM: 2, _PACKET_MAXIMUM: 4}
 class Client:
     """One connection: what it has said so far, and who it says it is."""
 
-    def __init__(self, broker: "MqttBroker", line: socket.socket) -> None:
+    def __init__(self, broker: "MqttBroker", line: socket.socket | TlsLine) -> None:
         self._broker = broker
         self._line = line
         self._said = bytearray()
@@ -359,7 +363,7 @@ class Client:
 class MqttBroker:
     """A broker as clients of one Unix socket meet it: there, away, silent or deaf.
 
-    Without a `path` it is at a `port` of this host, as soon as it listens.
+    Without a `path` it is at a `port` of this host, as soon as it listens, and with `tls` over TLS.
 
     `took` is told every message, once it has come; `wrong` what is against the specification. A
     client that is here twice loses its older connection (3.1.4); what it subscribes to is kept for
@@ -407,6 +411,7 @@ class MqttBroker:
         self._took = took
         self._is_deaf = False
         self._listener: socket.socket | None = None
+        self.tls: ssl.SSLContext | None = None
         self._clients: dict[Client, str] = {}
         self._in_vain_us: dict[Client, int] = {}
         self._sessions: dict[str, dict[str, int]] = {}
@@ -425,6 +430,10 @@ class MqttBroker:
             listener.listen()
         listener.setblocking(False)
         self._listener = listener
+        if self.tls is not None:
+            hears = TlsListener(listener, self.tls, self._serve)
+            self._virtual_loop().in_thread = hears.in_thread
+            return
         asyncio.get_running_loop().add_reader(listener, self._accept)
 
     def stop(self) -> None:
@@ -439,6 +448,8 @@ class MqttBroker:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None
+            if self.tls is not None:
+                self._virtual_loop().in_thread = nullcontext
             if self.path is not None:
                 os.unlink(self.path)
         self.hang_up()
@@ -572,6 +583,14 @@ class MqttBroker:
         line.setblocking(False)
         if self.path is None:  # no word waits for the acknowledgement of the one before
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._serve(line)
+
+    def _virtual_loop(self) -> VirtualTimeLoop:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualTimeLoop), "over TLS it is there on virtual time alone"
+        return loop
+
+    def _serve(self, line: socket.socket | TlsLine) -> None:
         client = Client(self, line)
         self._clients[client] = ""
         client.listen(listening=not self._is_deaf)

@@ -57,7 +57,7 @@ _SPELLED = {
 }
 _ODD = (
     *("nobody", "two names", "a server", "a server only"),
-    *("a foreigner", "an expired one", "one of tomorrow"),
+    *("a foreigner", "one of his own", "an expired one", "one of tomorrow"),
 )
 
 
@@ -82,6 +82,8 @@ def _odd(kind: str) -> Pair:
         case "an expired one":
             past = timedelta(hours=-1)
             return any_authority().issue(["0016C001F1500001"], usages=[CLIENT], ends_in=past)
+        case "one of his own":
+            return Authority("another").itself()
         case _:
             return Authority("another").client(Eui("0016C001F1500001"))
 

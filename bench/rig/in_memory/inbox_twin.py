@@ -290,7 +290,7 @@ class Deciding:
         undone = [dice.randrange(4) == 0 and fails is None for _ in batch]
         forgotten: list[tuple[str, object, *tuple[object, ...]]] = []
         if not self._is_small:
-            before_us = self._messages - dice.randrange(9)
+            before_us = _APART_US * (self._messages - dice.randrange(9))
             forgotten = [("forget", table, before_us, dice.randint(1, 3)) for table in Table]
         is_all_undone = dice.randrange(6) == 0 and fails is None
         ends = []
@@ -369,7 +369,7 @@ class Deciding:
         acts: list[tuple[str, object, *tuple[object, ...]]] = []
         for table in dice.sample(tuple(Table), dice.randrange(4)):
             place = Place(table, f"{dice.randrange(12)}")
-            mark = Mark(self._messages, self._messages, dice.randrange(3))
+            mark = Mark(_APART_US * self._messages, self._messages, dice.randrange(3))
             acts += [("get", place), ("put", place, mark), ("get", place)]
         name = dice.choice("ab")
         if acts or dice.randrange(2):
@@ -416,6 +416,7 @@ def _work(
     return work
 
 
+_APART_US = 1_000
 _WAITING_MAX, _LATER_US = 6, (0, 0, 3, 9)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from shutil import rmtree
 from sqlite3 import Connection, connect
-from ssl import CERT_REQUIRED
+from ssl import CERT_REQUIRED, create_default_context
 from typing import NoReturn, TypeVar
 
 from bench.chance import stream
@@ -144,6 +144,8 @@ def _broken() -> Iterator[str]:
     yield from _other_than(duration, _DURATIONS, ())
     yield from _other_than(lambda url: str(broker(url)), _BROKERS, _NO_BROKERS)
     yield from _other_than(_trusts, {"mqtts://a": (True, CERT_REQUIRED), "mqtt://a": None}, ())
+    usual = create_default_context().verify_flags  # the time of a certificate is looked at
+    yield from _other_than(_looks_at, {"mqtts://a": usual}, ())
     yield from _other_than(_accepted, _ACCEPTED, ())
     yield from _other_than(_window_us, {20_000_000: 20_000_000, 0: None, -1: _WINDOW_US}, ())
     yield from _other_than(settled, may_become(), ())
@@ -157,6 +159,11 @@ def _trusts(url: str) -> object:
     """Whether a broker's certificate has to be for its name, and has to be there."""
     context = broker(url).tls_context()
     return context and (context.check_hostname, context.verify_mode)
+
+
+def _looks_at(url: str) -> object:
+    context = broker(url).tls_context()
+    return context and context.verify_flags
 
 
 def _accepted(judge: Judge) -> tuple[list[int], int]:
