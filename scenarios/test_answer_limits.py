@@ -800,6 +800,30 @@ async def test_class_c_is_spoken_to_where_it_was_heard_though_it_joins_elsewhere
     rig.expect(after, FIRST, first="east")
 
 
+@pytest.mark.fault("store", "cut")
+async def test_class_c_is_not_spoken_to_behind_an_accept(rig):
+    """What no counter could be taken for waits for its next uplink.
+
+    Nobody knows yet that it has the new session, and in the old one it does not listen any more.
+    """
+    always = rig.provision("listening", activation="otaa", device_class="C")
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    await always.join()
+    before = await always.send()
+    rig.cut_store("lns-a")
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.wait(seconds(5))
+    await rig.restore_store("lns-a")
+    await rig.wait(seconds(5))
+    await always.join()
+    await rig.wait(seconds(15))
+    after = await always.send()
+    rig.expect_downlink(always, b"on", port=8)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(after, WITH_DOWNLINK, first="west")
+
+
 async def test_class_c_without_proof_is_sent_three_times(rig):
     """A station that says nothing of it has not sent it: every three seconds, and then no more."""
     always = rig.provision("listening", f_cnt=10, device_class="C")
