@@ -648,6 +648,24 @@ async def test_what_is_given_back_after_an_outage_is_new(rig, strategy):
     rig.expect(frame, LOST_UPSTREAM + LOST + TAKEN_OVER, back="west", lost="east", taken="east")
 
 
+@pytest.mark.requires("slow application")
+async def test_what_was_refused_after_an_outage_is_new_when_it_is_given_back(rig, strategy):
+    """Nobody could tell whose it is, and then it was another's: the last word is what counts."""
+    rig.put_on("lns-b", "east")
+    rig.on_outage("closed")
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False, strategy=strategy)
+    await rig.start()
+    rig.cut_store("lns-b")
+    rig.delay_upstream(seconds(15), lns="lns-a")
+    frame = await hear(rig, device, "west", "east", confirmed=True, after=seconds(1))
+    await rig.restore_store("lns-b")
+    await tell(rig, frame, "east")
+    await rig.wait(seconds(12))
+    await tell(rig, frame, "east")
+    words = LOST_UPSTREAM + REFUSED + LOST + TAKEN_OVER
+    rig.expect(frame, words, back="west", refused="east", lost="east", taken="east")
+
+
 async def test_what_nobody_could_claim_makes_no_other_first_message_new(rig):
     """Its counter is the same, and nothing else: the other one was delivered before a restart."""
     rig.put_on("lns-b", "east")
