@@ -525,17 +525,21 @@ async def test_class_c_with_a_late_rx1_is_sent_again_what_an_answer_did_not_brin
     rig.expect_downlink(always, b"on", port=8, window="C")
 
 
-async def test_class_c_is_not_sent_again_what_an_answer_brought_in_rx2(rig):
-    """Its station reports it a moment after the window has opened: nothing is missing before."""
+@pytest.mark.parametrize("is_sure", [False, True])
+async def test_class_c_is_not_sent_again_what_an_answer_brought_in_rx2(rig, is_sure):
+    """Its station reports it a moment after the window has opened: nothing is missing before.
+
+    What the device is to acknowledge it may acknowledge for eight seconds from then on.
+    """
     always = rig.provision("listening", f_cnt=10, device_class="C")
     rig.only("west")
-    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.queue_downlink(always, payload=b"on", port=8, confirmed=is_sure)
     frame = await rig.craft(always)
     text = rig.told(frame, by="west")
     await rig.wait(milliseconds(700))
     await rig.say(text, by="west")
-    await rig.wait(seconds(10))
-    after = await heard(rig, always, confirmed=True)
+    await rig.wait(seconds(7 if is_sure else 10))
+    after = await heard(rig, always, confirmed=True, ack=is_sure)
     rig.expect(frame, LATE, late="west")
     rig.expect_answer(frame, f_cnt=0, f_port=8)
     rig.expect(after, FIRST, first="west")
