@@ -525,17 +525,21 @@ async def test_class_c_with_a_late_rx1_is_sent_again_what_an_answer_did_not_brin
     rig.expect_downlink(always, b"on", port=8, window="C")
 
 
-async def test_class_c_is_not_sent_again_what_an_answer_brought_in_rx2(rig):
-    """Its station reports it a moment after the window has opened: nothing is missing before."""
+@pytest.mark.parametrize("is_sure", [False, True])
+async def test_class_c_is_not_sent_again_what_an_answer_brought_in_rx2(rig, is_sure):
+    """Its station reports it a moment after the window has opened: nothing is missing before.
+
+    What the device is to acknowledge it may acknowledge for eight seconds from then on.
+    """
     always = rig.provision("listening", f_cnt=10, device_class="C")
     rig.only("west")
-    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.queue_downlink(always, payload=b"on", port=8, confirmed=is_sure)
     frame = await rig.craft(always)
     text = rig.told(frame, by="west")
     await rig.wait(milliseconds(700))
     await rig.say(text, by="west")
-    await rig.wait(seconds(10))
-    after = await heard(rig, always, confirmed=True)
+    await rig.wait(seconds(7 if is_sure else 10))
+    after = await heard(rig, always, confirmed=True, ack=is_sure)
     rig.expect(frame, LATE, late="west")
     rig.expect_answer(frame, f_cnt=0, f_port=8)
     rig.expect(after, FIRST, first="west")
@@ -798,6 +802,30 @@ async def test_class_c_is_spoken_to_where_it_was_heard_though_it_joins_elsewhere
     after = await always.send()
     rig.expect(heard, FIRST, first="west")
     rig.expect(after, FIRST, first="east")
+
+
+@pytest.mark.fault("store", "cut")
+async def test_class_c_is_not_spoken_to_behind_an_accept(rig):
+    """What no counter could be taken for waits for its next uplink.
+
+    Nobody knows yet that it has the new session, and in the old one it does not listen any more.
+    """
+    always = rig.provision("listening", activation="otaa", device_class="C")
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    await always.join()
+    before = await always.send()
+    rig.cut_store("lns-a")
+    await rig.queue_downlink(always, payload=b"on", port=8)
+    await rig.wait(seconds(5))
+    await rig.restore_store("lns-a")
+    await rig.wait(seconds(5))
+    await always.join()
+    await rig.wait(seconds(15))
+    after = await always.send()
+    rig.expect_downlink(always, b"on", port=8)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(after, WITH_DOWNLINK, first="west")
 
 
 async def test_class_c_without_proof_is_sent_three_times(rig):

@@ -6,17 +6,20 @@ from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
 from scenarios.words import (
+    ASKED,
     COPY,
     ELSEWHERE,
     ELSEWHERE_AGAIN,
     EXPIRED,
     FIRST,
+    FORGED,
     LOST,
     LOST_UPSTREAM,
     OWNED,
     TAKEN_OVER,
     UNVERIFIED,
 )
+from scenarios.words import REFUSED as NOT_TAKEN
 
 # A frame of the life before, bit by bit, in the life that began since: a first message once more.
 AGAIN = Table("""
@@ -543,6 +546,40 @@ async def test_a_session_that_goes_back_forgets_all_lives_since(rig, confirmed, 
     for frame in taken:
         rig.expect(frame, FIRST, first="west")
     rig.expect(old, OLD, old="west")
+
+
+@pytest.mark.requires("virtual time", "slow application")
+async def test_what_was_granted_stays_so_when_a_frame_of_another_life_is_taken_back(rig):
+    """It went on in the life before, and nobody took it: the device is in the newest one yet."""
+    device = rig.provision("twice", f_cnt=20, nb_trans=2)
+    before = await hear(rig, device, "west", f_cnt=20)
+    begun = await hear(rig, device, "west", f_cnt=0, adr=True)
+    granted = await hear(rig, device, "west", f_cnt=1, adr=True, f_opts=b"\x03\x07")
+    rig.refuse_upstream()
+    lost = await hear(rig, device, "west", f_cnt=21)
+    after = await hear(rig, device, "west", f_cnt=2, adr=True)
+    rig.expect(begun, ASKED, asked="west")
+    for frame in (before, granted, after):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(lost, NOT_TAKEN, refused="west")
+
+
+@pytest.mark.requires("virtual time", "slow application")
+async def test_what_was_heard_in_one_life_was_not_heard_in_the_next(rig, strategy):
+    """West is told of that one, and takes back what it hears in it: all of it is new there."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10, strategy=strategy)
+    older = await hear(rig, device, "east", "west", f_cnt=12)
+    begun, newest = [await hear(rig, device, "east", f_cnt=f_cnt) for f_cnt in (0, 5)]
+    forged = await rig.forge(device, by="west")
+    rig.refuse_upstream(lns="lns-a")
+    lost = await hear(rig, device, "west", f_cnt=6)
+    await tell(rig, newest, "west")
+    rig.expect(older, OWNED + LOST, owned="east", lost="west")
+    rig.expect(begun, OWNED, owned="east")
+    rig.expect(newest, OWNED + LOST, owned="east", lost="west")
+    rig.expect(forged, FORGED, forged="west")
+    rig.expect(lost, LOST_UPSTREAM, back="west")
 
 
 @pytest.mark.requires("virtual time")

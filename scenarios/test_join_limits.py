@@ -9,7 +9,7 @@ from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from bench.virtual import crafted
 from scenarios.telling import tell
-from scenarios.words import FIRST, FORGED, LOST, OWNED, UNVERIFIED
+from scenarios.words import COPY, FIRST, FORGED, LOST, OWNED, UNVERIFIED
 
 pytestmark = pytest.mark.requires("virtual time")  # no wire has a part in it
 
@@ -46,15 +46,20 @@ JOIN_NONCE_MAX = (1 << 24) - 1
 
 
 async def test_the_last_join_nonce_is_one(rig):
-    """24 bits: after the greatest there is none, and nobody is accepted with one of before."""
+    """24 bits: after the greatest there is none, and nobody is accepted with one of before.
+
+    The request was heard all the same: what comes through another station is a copy of it.
+    """
     device = rig.provision("veteran", activation="otaa", join_nonce_min=JOIN_NONCE_MAX)
     rig.only("west")
     last = await device.join()
     uplink = await device.send(confirmed=True)
+    rig.only("west", "east")
+    rig.east.delay_uplinks(milliseconds(100))
     after = await device.join()
     rig.expect(last, FIRST, first="west")
     rig.expect(uplink, FIRST, first="west")
-    rig.expect(after, USED, used="west")
+    rig.expect(after, USED + COPY, used="west", copy="east")
     for frame in (last, uplink):
         rig.expect_reply(frame)
 

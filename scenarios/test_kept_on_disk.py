@@ -160,6 +160,25 @@ async def test_a_file_that_takes_no_counters_is_asked_again_with_the_next_frame(
         rig.expect(uplink, UNANSWERED if unkept else FIRST, first="west")
 
 
+@pytest.mark.fault("lns", "disk full")
+async def test_an_answer_in_rx2_is_kept_once(rig):
+    """Its counters are in the file before it leaves, and nothing is to be kept when it has left."""
+    rig.keep_on_disk()
+    rig.only("west")
+    before = await hear(rig, rig.alpha, "west", confirmed=True)
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = rig.told(frame, by="west")
+    await rig.wait(seconds(1))
+    await rig.fill_store(after=1)
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    await rig.free_disk()
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    for one in (before, after):
+        rig.expect(one, FIRST, first="west")
+    rig.expect(frame, IN_RX2, first="west")
+
+
 @pytest.mark.fault("lns", "disk slow")
 async def test_what_comes_while_the_disk_is_busy_is_kept_next_and_answered_as_soon(rig):
     """Each write takes 200 ms, and what comes meanwhile is all in the next one."""

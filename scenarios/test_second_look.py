@@ -196,6 +196,19 @@ async def test_what_began_a_life_and_was_not_delivered_was_not_heard_in_it(rig, 
     rig.expect(farther[1], OWNED + LOST, owned="east", lost="west")
 
 
+@pytest.mark.requires("slow application")
+async def test_what_was_heard_before_a_life_that_nobody_took_is_old(rig, strategy):
+    """What began that life is taken back, and what was heard in the one before counts again."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("relaxed", f_cnt=10, strategy=strategy)
+    newest = await hear(rig, device, "east", "west", f_cnt=12)
+    rig.refuse_upstream(lns="lns-a")
+    begun = await hear(rig, device, "west", f_cnt=0, after=seconds(61))
+    await tell(rig, newest, "west")
+    rig.expect(newest, OWNED + LOST + EXPIRED, owned="east", lost="west", again="west")
+    rig.expect(begun, LOST_UPSTREAM, back="west")
+
+
 @pytest.mark.fault("store", "slow")
 async def test_what_was_looked_at_twice_has_three_answers_more(rig):
     """The first reply of the store was late; nobody has kept how far west has come."""
