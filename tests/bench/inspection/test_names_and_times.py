@@ -171,11 +171,32 @@ def test_the_messages_of_a_topic_are_numbered_without_a_gap() -> None:
     assert told(9, "d") == ["sequenceNumber"]
     assert told(11, "e") == ["sequenceNumber"]
     numbers.begins_at_one = True
-    numbers.forget("lns-b")
+    numbers.forget("lns-b", CHECK.t_us)
     assert told(12, "f") == []
-    numbers.forget("lns-a")
+    numbers.forget("lns-a", CHECK.t_us)
     assert told(1, "g") + told(1, "h", "lorawan/lns-a/e/up") == []
     assert told(2, "i", "lorawan/lns-a/f/up") == ["sequenceNumber"]
+
+
+@pytest.mark.parametrize(("wiped_us", "wrong"), [(39, []), (40, ["sequenceNumber"])])
+def test_what_was_put_aside_before_an_outbox_was_lost_has_no_number(
+    wiped_us: int, wrong: list[str]
+) -> None:
+    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
+    numbers.begins_at_one = True
+    numbers.put_aside(
+        [{"kind": "upstream.parked", "topic": topic, "sequence_number": 1, "t_us": 40}]
+    )
+    numbers.forget("lns-a", wiped_us)
+    told = body(sequenceNumber=2, messageId="a")
+    assert fields(numbers.compare(topic, told, CHECK)) == wrong
+
+
+def test_another_frame_has_the_name_of_one_behind_an_emptied_store() -> None:
+    names = Names()
+    assert fields(names.compare(body(), [heard()], CHECK)) == []
+    names.forget()
+    assert fields(names.compare(body(), [heard(b"ho")], CHECK)) == []
 
 
 @pytest.mark.parametrize(("later_us", "wrong"), [(2_100_000, []), (2_100_001, ["sequenceNumber"])])
