@@ -8,23 +8,6 @@ from scenarios.words import FIRST, OWNED
 pytestmark = pytest.mark.requires("virtual time")  # what matters is when each of them happens
 
 
-@pytest.mark.fault("upstream", "is held up, and its server is killed")
-async def test_what_waits_for_a_frame_is_over_with_its_server(rig):
-    """Copies of it that came meanwhile come to nothing as well."""
-    rig.put_on("lns-b", "east")
-    rig.only("west")
-    before = await rig.alpha.send(confirmed=True)
-    rig.expect(before, OWNED, owned="west")
-    rig.only("west", "east")
-    rig.west.delay_uplinks(seconds(2))
-    rig.delay_upstream(seconds(3), 3)
-    rig.west.repeat_uplinks(milliseconds(30), 2)
-    await rig.alpha.send()
-    await rig.wait(milliseconds(500))
-    await rig.restart_lns(lns="lns-a")
-    await rig.wait(seconds(10))
-
-
 async def test_a_device_that_begins_again_hears_no_counter_of_more_than_16_bits(rig):
     """It takes the rest of the counter for 0 (LoRaWAN 1.0.4, 4.3.1.5), and its server does not."""
     device = rig.provision("veteran", f_cnt=10, f_cnt_down=65_536, relaxed_f_cnt=True)

@@ -1,6 +1,6 @@
 """The parts of a rig in this process: devices, servers, store; and the rig made of such parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -174,7 +174,7 @@ class MemoryServer(NetworkServer):
         self._decided_us: dict[Eui, int] = {}
         self._to_store = StoreWire(lns, setup.record)
         self._to_broker = OutboxWire(outboxes, lns)
-        self._stepped_us = self._starts = self._kills = 0
+        self._stepped_us = self._starts = 0
         self._server: Lns | None = None
         self._links: list[tuple[Eui, MemoryLink]] = []
         self.door: Door | None = None
@@ -205,7 +205,6 @@ class MemoryServer(NetworkServer):
         await self._run()
 
     async def kill(self) -> None:
-        self._kills += 1
         self._outboxes.leave(self.lns)
         if self.door is not None:
             await self.door.cut()
@@ -354,11 +353,6 @@ class MemoryServer(NetworkServer):
         await self.door.closed()
         await self._open_door(self._server)
 
-    def _recorder(self) -> Callable[[Event], None]:
-        """What takes the events of one run: who is killed tells no more."""
-        kills = self._kills
-        return lambda event: self._record(event) if kills == self._kills else None
-
     def _record(self, event: Event) -> None:
         if event.kind in self._mistakes:
             stumble(self._mistakes, event.kind)
@@ -409,7 +403,7 @@ class MemoryServer(NetworkServer):
             claims=claims,
             shared=shared,
             application=self._outboxes.of_run(self.lns),
-            record=self._recorder(),
+            record=self._record,
             utc=self._utc,
             entropy=Repeating(stream(setup.seed, self.lns, str(self._starts))),
         )
