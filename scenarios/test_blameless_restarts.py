@@ -19,7 +19,7 @@ async def test_a_device_that_begins_again_hears_no_counter_of_more_than_16_bits(
 
 @pytest.mark.fault("broker", "slow")
 async def test_a_copy_that_found_no_room_has_had_its_number(rig):
-    """The next one is one more, and so it stands in the store."""
+    """The next one is one more, and so it stands in the store. Who has no room may refuse it."""
     rig.limit_outbox(1)
     device = rig.provision("softly", strategy="None")
     rig.only("west")

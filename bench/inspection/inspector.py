@@ -153,10 +153,9 @@ class Inspector:
                     self._level1.forget()
                     for device in self._devices.values():
                         device.meet_anew()
-                    for named in (
-                        (self._frame_names, self._level1) if "retention_us" in event else ()
-                    ):
-                        named.retention_us = event["retention_us"]
+                    if (retention_us := event.get("retention_us")) is not None:
+                        self._frame_names.retention_us = retention_us
+                        self._level1.retention_us = retention_us
                 case "case.device":
                     self._strategies[event["dev_eui"]] = event["strategy"]
                     if (known := self._devices.get(event["dev_eui"])) is not None:

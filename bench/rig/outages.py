@@ -346,6 +346,7 @@ class Outages:
     def limit_outbox(self, messages: int, lns: str = LNS) -> None:
         """Let a server's outbox hold so many messages and no more; before the start."""
         self.setup.before_start("how many messages an outbox holds")
+        self.setup.case.fault("upstream", "little room", lns=lns, messages=messages)
         self.setup.server(lns).set_upstream("messages_max", messages)
 
     @needs(Item.VIRTUAL_TIME)
