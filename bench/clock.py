@@ -96,11 +96,16 @@ def broken_off() -> BaseException | None:
     return loop.failure if (loop := _virtual()) else None
 
 
+def virtual_loop() -> "VirtualTimeLoop":
+    """The loop that runs; only on virtual time."""
+    loop = _virtual()
+    assert loop is not None, "the threads and connections of a real loop are its host's"
+    return loop
+
+
 def network() -> Network:
     """All who listen within this process; only on virtual time."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualTimeLoop), "the connections of a real loop are its host's"
-    return loop.network
+    return virtual_loop().network
 
 
 def left_open() -> list[str]:

@@ -148,7 +148,7 @@ class Numbers:
         if newest or self.begins_at_one:
             due, wiped_us = newest + 1, self._wiped_us.get(topic.split("/")[1], -1)
             until_us = check.t_us + PUT_ASIDE_US
-            while any(wiped_us < us <= until_us for us in self._aside_us[topic, due]):
+            while any(wiped_us < us <= until_us for us in self._aside_us.get((topic, due), ())):
                 due += 1
             yield from check.same("sequenceNumber", due, number)
         self._newest[topic] = number

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from math import inf
 from pathlib import Path
 
-from bench.clock import VirtualTimeLoop
+from bench.clock import virtual_loop
 from bench.sockets import LOCALHOST
 from bench.tls_line import TlsLine, TlsListener
 from bench.virtual.mqtt_packets import (
@@ -432,7 +432,7 @@ class MqttBroker:
         self._listener = listener
         if self.tls is not None:
             hears = TlsListener(listener, self.tls, self._serve)
-            self._virtual_loop().in_thread = hears.in_thread
+            virtual_loop().in_thread = hears.in_thread
             return
         asyncio.get_running_loop().add_reader(listener, self._accept)
 
@@ -449,7 +449,7 @@ class MqttBroker:
             self._listener.close()
             self._listener = None
             if self.tls is not None:
-                self._virtual_loop().in_thread = nullcontext
+                virtual_loop().in_thread = nullcontext
             if self.path is not None:
                 os.unlink(self.path)
         self.hang_up()
@@ -584,11 +584,6 @@ class MqttBroker:
         if self.path is None:  # no word waits for the acknowledgement of the one before
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._serve(line)
-
-    def _virtual_loop(self) -> VirtualTimeLoop:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, VirtualTimeLoop), "over TLS it is there on virtual time alone"
-        return loop
 
     def _serve(self, line: socket.socket | TlsLine) -> None:
         client = Client(self, line)

@@ -178,18 +178,22 @@ def test_the_messages_of_a_topic_are_numbered_without_a_gap() -> None:
     assert told(2, "i", "lorawan/lns-a/f/up") == ["sequenceNumber"]
 
 
+def behind(aside_us: int, *, wiped_us: int | None = None) -> list[str]:
+    """What is wrong in number 2 where 1 is put aside, and where its outbox was lost."""
+    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
+    numbers.begins_at_one = True
+    parked = {"kind": "upstream.parked", "topic": topic, "sequence_number": 1}
+    numbers.put_aside([parked | {"t_us": aside_us}])
+    if wiped_us is not None:
+        numbers.forget("lns-a", wiped_us)
+    return fields(numbers.compare(topic, body(sequenceNumber=2, messageId="a"), CHECK))
+
+
 @pytest.mark.parametrize(("wiped_us", "wrong"), [(39, []), (40, ["sequenceNumber"])])
 def test_what_was_put_aside_before_an_outbox_was_lost_has_no_number(
     wiped_us: int, wrong: list[str]
 ) -> None:
-    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
-    numbers.begins_at_one = True
-    numbers.put_aside(
-        [{"kind": "upstream.parked", "topic": topic, "sequence_number": 1, "t_us": 40}]
-    )
-    numbers.forget("lns-a", wiped_us)
-    told = body(sequenceNumber=2, messageId="a")
-    assert fields(numbers.compare(topic, told, CHECK)) == wrong
+    assert behind(40, wiped_us=wiped_us) == wrong
 
 
 def test_another_frame_has_the_name_of_one_behind_an_emptied_store() -> None:
@@ -203,9 +207,4 @@ def test_another_frame_has_the_name_of_one_behind_an_emptied_store() -> None:
 def test_behind_what_is_soon_put_aside_the_next_number_comes(
     later_us: int, wrong: list[str]
 ) -> None:
-    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
-    numbers.begins_at_one = True
-    parked = {"kind": "upstream.parked", "topic": topic, "sequence_number": 1}
-    numbers.put_aside([parked | {"t_us": CHECK.t_us + later_us}])
-    told = body(sequenceNumber=2, messageId="a")
-    assert fields(numbers.compare(topic, told, CHECK)) == wrong
+    assert behind(CHECK.t_us + later_us) == wrong
