@@ -328,8 +328,9 @@ async def disturb_redis(world: World) -> None:
             return
         await world.rig.disturb_redis(how)
         if how == "hang":
-            await world.device.send(b"hangs")
-            await world.rig.wait(seconds(5))  # who begins meanwhile finds no store
+            for payload in (b"hangs", b"goes on"):  # so servers and consumers notice it by now
+                await world.device.send(payload)
+                await world.rig.wait(seconds(5))  # who begins meanwhile finds no store
         if how == "be full":
             await world.device.send(b"full")
             await world.rig.disturb_redis("have room")

@@ -146,3 +146,33 @@ async def test_who_does_not_hear_that_a_message_was_refused_sends_it_on_the_next
     await rig.wait(milliseconds(900))
     await rig.find_broker()
     await rig.wait(seconds(5))
+
+
+@pytest.mark.fault("upstream", "a server has lost what it promised, and its store everything")
+async def test_behind_a_lost_outbox_a_frame_may_have_its_name_and_its_number_again(rig):
+    """Who knows nothing any more takes a frame of before for a new one. The next is number 2."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("veteran", strategy="Mark", relaxed_f_cnt=True)
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="west")
+    uplink = await device.send(confirmed=True)
+    await rig.restart_store(empty=True)
+    await rig.wipe_producer()
+    await rig.say(rig.told(uplink, by="west"), by="west")
+    await rig.wait(seconds(2))
+    await device.send()
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "is slow, and forgets the scripts")
+async def test_a_slow_store_that_has_forgotten_its_scripts_is_asked_twice(rig):
+    """A server waits for both of its answers."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="west")
+    await rig.disturb_redis("forget scripts")
+    rig.slow_store(milliseconds(150))
+    await rig.alpha.send()

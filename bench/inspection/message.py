@@ -121,6 +121,8 @@ class Numbers:
     def __init__(self) -> None:
         self.begins_at_one = False
         self._newest: dict[str, int] = {}
+        self._maybe: dict[str, int] = {}
+        """What a topic has come to behind a lost outbox, if it was not of before that it told."""
         self._messages: set[tuple[str, str, int]] = set()
         self._aside_us: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
         self._wiped_us: dict[str, int] = {}
@@ -142,9 +144,12 @@ class Numbers:
         number = body["sequenceNumber"]
         this = topic, body["messageId"], number
         if this in self._messages:
+            if topic not in self._newest:
+                self._maybe[topic] = number
             return
         self._messages.add(this)
-        newest = self._newest.get(topic, 0)
+        maybe = self._maybe.pop(topic, 0)
+        newest = maybe if number == maybe + 1 else self._newest.get(topic, 0)
         if newest or self.begins_at_one:
             due, wiped_us = newest + 1, self._wiped_us.get(topic.split("/")[1], -1)
             until_us = check.t_us + PUT_ASIDE_US

@@ -308,6 +308,8 @@ class Claims:
     """The servers whose store has ever answered late: the others wait for nothing."""
     waits: bool = False
     """Whether the store took everything once and answered nothing, or is found by Sentinels."""
+    asks_twice: bool = False
+    """Whether a store has forgotten the scripts of claims: its answer is that, and then they go."""
     is_hurried: bool = True
     """Whether the application takes whatever it is given at once."""
     cut_off: set[str] = field(default_factory=set)
@@ -333,6 +335,7 @@ class Claims:
             change = self.cut_off.add if fault["kind"] == "fault.begin" else self.cut_off.discard
             change(fault.get("lns", ""))
         self.waits |= fault["fault"] == "hang"
+        self.asks_twice |= fault["fault"] == "forget scripts"
         if fault["fault"] == "orphan":
             self.orphaned[fault["detail"]["dev_eui"]].add(fault["detail"]["lns"])
         if fault.get("seam") not in _UNDISTURBING:
@@ -459,7 +462,7 @@ class Claims:
         if not self.is_in_order:
             return
         lns, began_us = claim.get("lns", ""), claim["t_us"] - claim["duration_us"]
-        is_behind = began_us < self.told_us.get(lns, 0)
+        is_behind = self.asks_twice or began_us < self.told_us.get(lns, 0)
         self.told_us[lns] = claim["t_us"]
         is_slow = self.waits or lns in self.slowed
         most_us = 0 if not is_slow else BEHIND_US if is_behind else ASKED_US

@@ -278,12 +278,13 @@ class VirtualStation:
     ) -> bool:
         """Let the radio have heard a frame that ended at `end_us` (default now).
 
-        False while the radio is off. A frame of origin "injected" is noted as a fault on the air.
+        False while the radio is off. What it hears of origin "injected" is noted as a fault on
+        the air.
         """
-        if origin == "injected":
-            self._note_injected(phy)
         if not self.radio_on:
             return False
+        if origin == "injected":
+            self._note_injected(phy)
         rssi_dbm, snr_db = as_stored(rssi_dbm, snr_db)
         frame = RadioFrame(
             phy=phy,

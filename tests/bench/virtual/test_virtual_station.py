@@ -154,6 +154,7 @@ def test_a_station_introduces_itself_and_its_radio_waits_for_the_configuration()
 
     rig = play(scene, configured=False)
     assert len(rig.told) == 1
+    assert "fault.begin" not in dict(rig.events)
     assert rig.messages("version")[0]["protocol"] == 2
 
 
