@@ -176,3 +176,17 @@ async def test_a_slow_store_that_has_forgotten_its_scripts_is_asked_twice(rig):
     await rig.disturb_redis("forget scripts")
     rig.slow_store(milliseconds(150))
     await rig.alpha.send()
+
+
+@pytest.mark.requires("crash in a transaction")
+async def test_on_a_slow_disk_a_consumer_tries_again_a_little_later(rig):
+    """And what it puts aside, it has put aside a little before it tells of that."""
+    rig.keep_on_disk()
+    rig.consumer(refuses="70B3D57ED0000001", refusals=6)
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    await rig.wait(milliseconds(400))
+    await rig.slow_disk(milliseconds(20))
+    await rig.alpha.send()
+    await rig.slow_disk(0)

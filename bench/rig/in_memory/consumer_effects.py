@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from bench.capture import Record
 from bench.chance import stream
+from bench.clock import is_disk_slow
 from bench.host.program import ConsumerDied
 from bench.inspection.consumer import ConsumerBooks, refusal
 from bench.rig.case_setup import CaseSetup
@@ -111,6 +112,7 @@ class Lines:
         self._crashes("effect")
         if not self._is_open:
             self._found(f"{self._name}: an effect is had before it is opened")
+        self._books.is_slow |= is_disk_slow()
         for text in self._books.tried(self._name, message.channel, message.message_id, now_us()):
             self._found(text)
         if self.room is not None and self._had >= self.room:
