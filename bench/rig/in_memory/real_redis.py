@@ -207,7 +207,7 @@ class _Relay(asyncio.Protocol):
         self._open = among
         self._asked = bytearray()
         self._talk = Conversation()
-        self.is_replica = False
+        self.is_replica, self.hangs = False, False
         self._transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -226,7 +226,7 @@ class _Relay(asyncio.Protocol):
         if self._wire.is_cut:
             self._redis.refuses(self.of, data)
             return self._transport.abort()
-        if self.is_replica and self._redis.hangs:
+        if self.hangs:
             return
         go_on = bool(self._asked)
         self._asked += data
@@ -314,7 +314,7 @@ class RealRedis:
     def __init__(
         self, *, retention_us: int, found: Callable[[str], None], by_sentinels: bool = False
     ) -> None:
-        self._by_sentinels, self._master_at, self.hangs = by_sentinels, 0, False
+        self._by_sentinels, self._master_at = by_sentinels, 0
         self._retention_us = retention_us
         self._found = found
         self._ports: dict[str, int] = {}
@@ -352,10 +352,10 @@ class RealRedis:
         if how == "let expire":
             _ask("EVAL", _EXPIRE, "0")
             return self._twin.expire()
-        self.hangs |= how == "hang"
         if how in ("fail over", "hang"):
             for relay in self._relays:
                 relay.is_replica = True
+                relay.hangs |= how == "hang"
             self._master_at = _OTHER_MASTER - self._master_at
         self._forget_scripts()
 
