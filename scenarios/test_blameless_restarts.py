@@ -190,3 +190,35 @@ async def test_on_a_slow_disk_a_consumer_tries_again_a_little_later(rig):
     await rig.slow_disk(milliseconds(20))
     await rig.alpha.send()
     await rig.slow_disk(0)
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "is slow")
+async def test_who_could_not_be_told_in_time_asks_a_device_once_more(rig):
+    """One server has the answer of the store, and the other has it too late."""
+    rig.keep_in_redis()
+    rig.put_on("lns-b", "east")
+    device = rig.provision("often", strategy="Mark", nb_trans=3, adr=True)
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="west")
+    rig.only("west", "east")
+    rig.slow_store(milliseconds(150), "lns-a")
+    rig.slow_store(milliseconds(250), "lns-b")
+    await device.send()
+    await rig.wait(seconds(3))
+    rig.slow_store(0)
+    rig.west.delay_uplinks(milliseconds(20))
+    await device.send()
+
+
+async def test_of_two_equal_wishes_the_first_may_be_lost(rig):
+    """A server that ended has forgotten it; what it sends is the second, and the last."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    await rig.queue_downlink(rig.alpha, payload=b"same")
+    await rig.restart_lns()
+    await rig.queue_downlink(rig.alpha, payload=b"same")
+    await rig.wait(seconds(1))
+    await rig.alpha.send()

@@ -330,6 +330,8 @@ def _content(
     device.handed.append(sent)
     if device.is_held or check.t_us - device.wanted_us < _UNDER_WAY_US:
         return  # the last of them may not be there yet, or was not when it was said
+    if rest.count(sent) > 1:
+        return  # it may be the later one of them: a server that ended has lost what waited
     if len(device.wanted) <= _QUEUED_FOR_CERTAIN and all(len(w.payload) <= 51 for w in rest):
         yield from check.same(
             "FPending", device.wanted[-1] is not rest[rest.index(sent)], frame.bit_4

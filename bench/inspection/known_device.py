@@ -97,7 +97,8 @@ class Session:
 
     def decide(self, outcome: Mapping[str, Any]) -> None:
         """Nobody counts what is granted in a frame that was refused; a late answer is the first."""
-        if outcome.get("reason") in ("UpstreamUnavailable", "StoreUnavailable"):
+        refused = outcome.get("reason") in ("UpstreamUnavailable", "StoreUnavailable")
+        if refused or outcome.get("level2") == "Unavailable":
             self.doubt()
         f_cnt, is_refused = outcome.get("f_cnt"), outcome.get("reason") == "InvalidFrameCounter"
         if not is_refused:

@@ -441,7 +441,7 @@ class ClassC:
             device, waited_us = devices[dev_eui], self.end_us - said_us
             if sent is None or not sent.confirmed or device.wanted.count(sent) != 1:
                 continue
-            if device.told.count(sent) < SENDINGS_MAX and waited_us > ACK_US + _EARLY_US:
+            if device.handed.count(sent) < SENDINGS_MAX and waited_us > ACK_US + _EARLY_US:
                 check = Scrutiny(rule="downlink of the application", of=dev_eui, t_us=said_us)
                 due = f"sent again after {ACK_US // 1000} ms"
                 yield check.wrong("what is not acknowledged", due, "left alone")
