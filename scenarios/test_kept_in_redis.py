@@ -119,6 +119,22 @@ async def test_answers_to_one_frame_are_counted_together(rig):
     )
 
 
+async def test_behind_claims_that_are_over_a_frame_is_of_who_kept_it_last(rig):
+    """Nobody told that server whose it is, and it has kept the frame behind its owner."""
+    _two_servers(rig)
+    device = rig.provision("strict", f_cnt=10, relaxed_f_cnt=False)
+    frame = await hear(rig, device, "west", confirmed=True)
+    rig.slow_store(milliseconds(110), "lns-b")
+    await tell(rig, frame, "north")
+    await rig.wait(seconds(3))
+    await rig.restore_store("lns-b")
+    await _begin_again(rig)
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    due = OWNED + UNVERIFIED + LOST
+    rig.expect(frame, due, owned="west", unverified="north", lost="west")
+
+
 async def test_lives_that_another_server_has_heard_of_are_kept(rig):
     """The device has begun again and gone on where it was; who keeps its next frame knows nothing
     of that.

@@ -308,6 +308,10 @@ class Claims:
     """The servers whose store has ever answered late: the others wait for nothing."""
     waits: bool = False
     """Whether the store took everything once and answered nothing, or is found by Sentinels."""
+    keeps: defaultdict[Session, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """The servers that nobody told whose a frame is, and that may have kept it."""
+    is_over: bool = False
+    """Whether claims are over: of a frame that is kept the owner is who kept it last."""
     asks_twice: bool = False
     """Whether a store has forgotten the scripts of claims: its answer is that, and then they go."""
     is_hurried: bool = True
@@ -336,6 +340,7 @@ class Claims:
             change(fault.get("lns", ""))
         self.waits |= fault["fault"] == "hang"
         self.asks_twice |= fault["fault"] == "forget scripts"
+        self.is_over |= fault["fault"] == "let expire"
         if fault["fault"] == "orphan":
             self.orphaned[fault["detail"]["dev_eui"]].add(fault["detail"]["lns"])
         if fault.get("seam") not in _UNDISTURBING:
@@ -367,6 +372,7 @@ class Claims:
             began_anew = claim["f_cnt"] <= 1 and claim["dev_eui"] in self.relaxed
             if began_anew or claim["f_cnt"] > self.last.get(session, -1):
                 self.alone[session].add(claim.get("lns", ""))
+            self.keeps[session].add(claim.get("lns", ""))
         elif owners and claim.get("owner") not in self._may_own(session):
             found = check.wrong("owner", " or ".join(sorted(owners)), claim.get("owner"))
             if self.is_in_order:
@@ -382,7 +388,8 @@ class Claims:
         return owners == {claim.get("lns", "")}
 
     def _may_own(self, session: Session) -> set[str]:
-        return self.granted[session] | self.alone[session] | self.orphaned[session[0]]
+        kept = self.keeps[session] if self.is_over else set()
+        return self.granted[session] | self.alone[session] | kept | self.orphaned[session[0]]
 
     def followed(self, claim: Event, outcome: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says what became of a frame; for one of another server it keeps nothing."""
