@@ -13,6 +13,7 @@ from scenarios.words import (
     EXPIRED,
     FIRST,
     LOST,
+    OVER,
     OWNED,
     REFUSED,
     STRANGE,
@@ -37,6 +38,12 @@ OLD = Table("""
 OLD_COPY = Table("""
     strategy kind        | copy
     *        *           | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+LOST_COPY = Table("""
+    strategy kind        | copy
+    Drop     *           | Duplicate dropped(Duplicate) Suppressed
+    Mark     *           | SoftDuplicate dropped(UpstreamUnavailable) Suppressed
+    None     *           | SoftDuplicate dropped(UpstreamUnavailable) Suppressed
 """)
 ASKS = {
     "LinkCheckReq": {"f_opts": b"\x02"},
@@ -376,3 +383,19 @@ async def test_what_was_sent_at_once_is_in_no_answer_while_it_may_be_acknowledge
     for uplink in (before, frame, later):
         rig.expect(uplink, FIRST, first="west")
     rig.expect_answer(frame, f_port=None)
+
+
+@pytest.mark.requires("slow application")
+async def test_a_copy_that_is_lost_takes_no_answer_back(rig, strategy):
+    """It had none: its frame is answered three times more, whatever became of its copies."""
+    device = rig.provision("repeating", f_cnt=10, strategy=strategy)
+    frame = await hear(rig, device, "west", confirmed=True)
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    rig.refuse_upstream(strategy != "Drop")
+    await tell(rig, frame, "east")
+    for _ in range(3):
+        await rig.wait(seconds(3))
+        await tell(rig, frame, "west")
+    due = FIRST + AGAIN + LOST_COPY + AGAIN * 2 + OVER
+    rig.expect(frame, due, first="west", again="west", copy="east", over="west")
