@@ -399,3 +399,25 @@ async def test_a_copy_that_is_lost_takes_no_answer_back(rig, strategy):
         await tell(rig, frame, "west")
     due = FIRST + AGAIN + LOST_COPY + AGAIN * 2 + OVER
     rig.expect(frame, due, first="west", again="west", copy="east", over="west")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "partition")
+async def test_a_session_that_is_over_takes_none_with_it_whose_first_frame_is_on_its_way_up(rig):
+    """Its server was refused that one; a frame of before that comes late ends nothing else."""
+    rig.put_on("lns-b", "north")
+    rig.only("west")
+    frames = [await rig.bravo.join(), await rig.bravo.send()]
+    unheard = await rig.craft(rig.bravo)
+    frames.append(await rig.bravo.join())
+    rig.delay_upstream(seconds(6), lns="lns-a")
+    both = await hear(rig, rig.bravo, "north", "west", after=milliseconds(500))
+    await tell(rig, unheard, "west")
+    await rig.wait(seconds(10))
+    rig.cut_store("lns-a")
+    alone = await hear(rig, rig.bravo, "west", confirmed=True)
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(alone, UNVERIFIED, unverified="west")
+    rig.expect(both, FIRST + LOST, first="north", lost="west")
+    rig.expect(unheard, STRANGE, strange="west")
