@@ -8,7 +8,7 @@ import pytest
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, EXPIRED, FIRST, REFUSED
+from scenarios.words import AGAIN, ELSEWHERE, EXPIRED, FIRST, REFUSED
 
 # What a frame says does not depend on the wires that it comes through.
 pytestmark = pytest.mark.requires("virtual time")
@@ -391,3 +391,15 @@ async def test_who_has_not_granted_is_asked_again_when_its_frame_is_forgotten(ri
         rig.expect_answer(frame, f_opts_bytes=octets)
     await rig.wait(seconds(3))
     rig.expect(frame, FIRST + EXPIRED + AGAIN, first="west", again="west")
+
+
+async def test_a_status_that_is_told_through_another_server_is_not_asked_for_again(rig):
+    """The one that was to ask hears it too, and has it."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("delta", f_cnt=10)
+    await rig.queue_status(device)
+    told = await hear(rig, device, "north", "west", f_opts=b"\x06\xff\x01")
+    after = await hear(rig, device, "west", confirmed=True)
+    rig.expect(told, FIRST + ELSEWHERE, first="north", elsewhere="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_answer(after, f_opts_bytes=0)

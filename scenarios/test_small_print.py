@@ -1,6 +1,7 @@
 """What stands in the small print: the name of what was refused, whose answers are spent, limits."""
 
 import json
+import re
 
 import pytest
 
@@ -405,3 +406,13 @@ async def test_a_store_that_has_lost_a_device_ends_none_of_its_sessions(rig):
     await rig.wait(seconds(8))
     rig.expect(request, FIRST, first="west")
     rig.expect(await rig.bravo.send(), OWNED, owned="west")
+
+
+@pytest.mark.parametrize("strength", ['"rssi":-47.5', '"rssi":-1.2e2'])
+async def test_how_strong_a_frame_was_may_have_a_fraction(rig, strength):
+    """A station says it as its radio does, and the application gets it so."""
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = re.sub('"rssi":[-0-9.]+', strength, rig.told(frame, by="west"))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST, first="west")
