@@ -156,6 +156,10 @@ COPY_OF_ASKING = Table("""
     Mark     *           | SoftDuplicate marked Suppressed
     None     *           | SoftDuplicate forwarded Suppressed
 """)
+OLD_ASKING = Table("""
+    strategy kind        | old
+    *        *           | NonDuplicate dropped(InvalidFrameCounter) Suppressed
+""")
 AGAIN_UNCONFIRMED = Table("""
     strategy kind        | again
     *        unconfirmed | DuplicateDueToResubmission dropped(InvalidFrameCounter) Suppressed
@@ -391,6 +395,19 @@ async def test_who_has_not_granted_is_asked_again_when_its_frame_is_forgotten(ri
         rig.expect_answer(frame, f_opts_bytes=octets)
     await rig.wait(seconds(3))
     rig.expect(frame, FIRST + EXPIRED + AGAIN, first="west", again="west")
+
+
+async def test_commands_on_port_0_that_are_refused_are_refused_for_a_reason(rig, confirmed):
+    """Nothing of them goes to the application in any case; what is a copy, or old, is told so."""
+    device = rig.provision("asking", f_cnt=10, strategy="Drop", relaxed_f_cnt=False)
+    old, frame = [
+        await rig.craft(device, port=0, payload=b"\x02", confirmed=confirmed) for _ in "ab"
+    ]
+    await tell(rig, frame, "west", "east")
+    await rig.wait(seconds(3))
+    await tell(rig, old, "west")
+    rig.expect(frame, ASKS_ON_PORT_0 + COPY_OF_ASKING, asks="west", copy="east")
+    rig.expect(old, OLD_ASKING, old="west")
 
 
 async def test_a_status_that_is_told_through_another_server_is_not_asked_for_again(rig):
