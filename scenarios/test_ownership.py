@@ -439,19 +439,3 @@ async def test_who_has_claimed_a_frame_and_died_may_own_it_for_who_owned_the_one
     rig.expect(before, OWNED, owned="east")
     rig.expect(orphan, LOST, lost="east")
     rig.expect(after, OWNED, owned="east")
-
-
-@pytest.mark.requires("virtual time")
-@pytest.mark.fault("lns", "restart")
-async def test_whoever_handles_a_device_alone_from_now_on_counts_its_answers(rig):
-    """Another server owned its newest frame, when anyone might."""
-    rig.put_on("lns-b", "east")
-    device = rig.provision("pinned", f_cnt=10)
-    before = await hear(rig, device, "east")
-    await rig.change_record(device, server="lns-a")
-    frame = await hear(rig, device, "west", confirmed=True)
-    for _ in range(4):
-        await tell(rig, frame, "west")
-        await rig.wait(seconds(3))
-    rig.expect(before, OWNED, owned="east")
-    rig.expect(frame, FIRST + AGAIN * 3 + OVER, first="west", again="west", over="west")
