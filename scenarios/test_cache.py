@@ -17,6 +17,11 @@ JOIN_AGAIN = Table("""
     *        join | NonDuplicate dropped(DevNonceUsed) Suppressed
 """)
 
+THEIRS = Table("""
+    strategy kind        | theirs
+    *        unconfirmed | - dropped(BelongsToAnotherServer) NotAsked
+""")
+
 TOO_OLD = Table("""
     strategy kind        | old
     *        *           | NonDuplicate dropped(InvalidFrameCounter) NotAsked
@@ -78,6 +83,23 @@ async def test_a_forged_frame_takes_no_room(rig, strategy, confirmed):
     await say_all(rig, ours, by="east")
     for frame in ours:
         rig.expect(frame, FIRST + COPY, first="west", copy="east")
+    rig.expect_evictions(0)
+
+
+async def test_a_frame_for_another_server_takes_no_room(rig):
+    """Whose a device is stands in its record: nothing has to be remembered of what it sends."""
+    rig.dedup(entries_max=2)
+    rig.put_on("lns-b", "north")
+    pinned = rig.provision("pinned", f_cnt=10, server="lns-b")
+    ours = [await rig.craft(device, confirmed=True) for device in (rig.alpha, rig.charlie)]
+    await say_all(rig, ours, by="west")
+    theirs = [await rig.craft(pinned) for _ in range(3)]
+    await say_all(rig, theirs, by="west")
+    await say_all(rig, ours, by="east")
+    for frame in ours:
+        rig.expect(frame, OWNED + COPY, owned="west", copy="east")
+    for frame in theirs:
+        rig.expect(frame, THEIRS, theirs="west")
     rig.expect_evictions(0)
 
 

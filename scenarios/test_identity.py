@@ -69,10 +69,11 @@ async def test_whoever_shares_an_address_is_not_forgotten_with_it(rig):
     heard, unheard = (rig.provision(name, dev_addr_text=ONE[0]) for name in ("heard", "unheard"))
     rig.only("west")
     before = await heard.send()
-    await rig.forge(heard, by="west")
+    forged = await rig.forge(heard, by="west")
     uplinks = [await device.send(confirmed=True) for device in (unheard, heard)]
     for uplink in (before, *uplinks):
         rig.expect(uplink, FIRST, first="west")
+    rig.expect(forged, FORGED, forged="west")
 
 
 @pytest.mark.requires("virtual time")  # no wire has a part in it

@@ -8,7 +8,7 @@ import pytest
 from bench.clock import milliseconds, minutes, seconds
 from bench.verdict.expectation import Table
 from scenarios.telling import hear, tell
-from scenarios.words import AGAIN, EXPIRED, FIRST, REFUSED
+from scenarios.words import AGAIN, ELSEWHERE, EXPIRED, FIRST, REFUSED
 
 # What a frame says does not depend on the wires that it comes through.
 pytestmark = pytest.mark.requires("virtual time")
@@ -155,6 +155,10 @@ COPY_OF_ASKING = Table("""
     Drop     *           | Duplicate dropped(Duplicate) Suppressed
     Mark     *           | SoftDuplicate marked Suppressed
     None     *           | SoftDuplicate forwarded Suppressed
+""")
+OLD_ASKING = Table("""
+    strategy kind        | old
+    *        *           | NonDuplicate dropped(InvalidFrameCounter) Suppressed
 """)
 AGAIN_UNCONFIRMED = Table("""
     strategy kind        | again
@@ -391,3 +395,28 @@ async def test_who_has_not_granted_is_asked_again_when_its_frame_is_forgotten(ri
         rig.expect_answer(frame, f_opts_bytes=octets)
     await rig.wait(seconds(3))
     rig.expect(frame, FIRST + EXPIRED + AGAIN, first="west", again="west")
+
+
+async def test_commands_on_port_0_that_are_refused_are_refused_for_a_reason(rig, confirmed):
+    """Nothing of them goes to the application in any case; what is a copy, or old, is told so."""
+    device = rig.provision("asking", f_cnt=10, strategy="Drop", relaxed_f_cnt=False)
+    old, frame = [
+        await rig.craft(device, port=0, payload=b"\x02", confirmed=confirmed) for _ in "ab"
+    ]
+    await tell(rig, frame, "west", "east")
+    await rig.wait(seconds(3))
+    await tell(rig, old, "west")
+    rig.expect(frame, ASKS_ON_PORT_0 + COPY_OF_ASKING, asks="west", copy="east")
+    rig.expect(old, OLD_ASKING, old="west")
+
+
+async def test_a_status_that_is_told_through_another_server_is_not_asked_for_again(rig):
+    """The one that was to ask hears it too, and has it."""
+    rig.put_on("lns-b", "north")
+    device = rig.provision("delta", f_cnt=10)
+    await rig.queue_status(device)
+    told = await hear(rig, device, "north", "west", f_opts=b"\x06\xff\x01")
+    after = await hear(rig, device, "west", confirmed=True)
+    rig.expect(told, FIRST + ELSEWHERE, first="north", elsewhere="west")
+    rig.expect(after, FIRST, first="west")
+    rig.expect_answer(after, f_opts_bytes=0)

@@ -333,3 +333,19 @@ async def test_what_nobody_else_can_have_agreed_is_not_asked_for(rig):
     await rig.wait(seconds(3))
     await rig.restore_store("lns-a")
     rig.expect(frame, OWNED, owned="west")
+
+
+@pytest.mark.requires("virtual time")
+async def test_what_is_granted_through_another_server_is_granted(rig):
+    """The one that asked hears it too, and takes no counter to ask once more."""
+    rig.put_on("lns-b", "north")
+    delta = rig.provision("delta", nb_trans=2, f_cnt=10)
+    asked = await hear(rig, delta, "west", adr=True)
+    granted = await hear(rig, delta, "north", "west", f_opts=b"\x03\x07")
+    silent = await hear(rig, delta, "west", adr=True)
+    answered = await hear(rig, delta, "west", adr=True, confirmed=True)
+    rig.expect(asked, ANSWERED, answered="west")
+    rig.expect(granted, FIRST + ELSEWHERE, first="north", elsewhere="west")
+    for frame in (silent, answered):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect_answer(answered, f_cnt=1, f_opts_bytes=0)

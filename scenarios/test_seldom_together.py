@@ -13,6 +13,7 @@ from scenarios.words import (
     EXPIRED,
     FIRST,
     LOST,
+    OVER,
     OWNED,
     REFUSED,
     STRANGE,
@@ -37,6 +38,12 @@ OLD = Table("""
 OLD_COPY = Table("""
     strategy kind        | copy
     *        *           | SoftDuplicate dropped(InvalidFrameCounter) NotAsked
+""")
+LOST_COPY = Table("""
+    strategy kind        | copy
+    Drop     *           | Duplicate dropped(Duplicate) Suppressed
+    Mark     *           | SoftDuplicate dropped(UpstreamUnavailable) Suppressed
+    None     *           | SoftDuplicate dropped(UpstreamUnavailable) Suppressed
 """)
 ASKS = {
     "LinkCheckReq": {"f_opts": b"\x02"},
@@ -376,3 +383,41 @@ async def test_what_was_sent_at_once_is_in_no_answer_while_it_may_be_acknowledge
     for uplink in (before, frame, later):
         rig.expect(uplink, FIRST, first="west")
     rig.expect_answer(frame, f_port=None)
+
+
+@pytest.mark.requires("slow application")
+async def test_a_copy_that_is_lost_takes_no_answer_back(rig, strategy):
+    """It had none: its frame is answered three times more, whatever became of its copies."""
+    device = rig.provision("repeating", f_cnt=10, strategy=strategy)
+    frame = await hear(rig, device, "west", confirmed=True)
+    await tell(rig, frame, "west")
+    await rig.wait(seconds(3))
+    rig.refuse_upstream(strategy != "Drop")
+    await tell(rig, frame, "east")
+    for _ in range(3):
+        await rig.wait(seconds(3))
+        await tell(rig, frame, "west")
+    due = FIRST + AGAIN + LOST_COPY + AGAIN * 2 + OVER
+    rig.expect(frame, due, first="west", again="west", copy="east", over="west")
+
+
+@pytest.mark.requires("slow application")
+@pytest.mark.fault("store", "partition")
+async def test_a_session_that_is_over_takes_none_with_it_whose_first_frame_is_on_its_way_up(rig):
+    """Its server was refused that one; a frame of before that comes late ends nothing else."""
+    rig.put_on("lns-b", "north")
+    rig.only("west")
+    frames = [await rig.bravo.join(), await rig.bravo.send()]
+    unheard = await rig.craft(rig.bravo)
+    frames.append(await rig.bravo.join())
+    rig.delay_upstream(seconds(6), lns="lns-a")
+    both = await hear(rig, rig.bravo, "north", "west", after=milliseconds(500))
+    await tell(rig, unheard, "west")
+    await rig.wait(seconds(10))
+    rig.cut_store("lns-a")
+    alone = await hear(rig, rig.bravo, "west", confirmed=True)
+    for frame in frames:
+        rig.expect(frame, FIRST, first="west")
+    rig.expect(alone, UNVERIFIED, unverified="west")
+    rig.expect(both, FIRST + LOST, first="north", lost="west")
+    rig.expect(unheard, STRANGE, strange="west")

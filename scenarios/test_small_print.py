@@ -1,6 +1,7 @@
 """What stands in the small print: the name of what was refused, whose answers are spent, limits."""
 
 import json
+import re
 
 import pytest
 
@@ -405,3 +406,46 @@ async def test_a_store_that_has_lost_a_device_ends_none_of_its_sessions(rig):
     await rig.wait(seconds(8))
     rig.expect(request, FIRST, first="west")
     rig.expect(await rig.bravo.send(), OWNED, owned="west")
+
+
+@pytest.mark.parametrize("strength", ['"rssi":-47.5', '"rssi":-1.2e2'])
+async def test_how_strong_a_frame_was_may_have_a_fraction(rig, strength):
+    """A station says it as its radio does, and the application gets it so."""
+    frame = await rig.craft(rig.alpha, confirmed=True)
+    text = re.sub('"rssi":[-0-9.]+', strength, rig.told(frame, by="west"))
+    await rig.say(text, by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST, first="west")
+
+
+async def test_a_frame_may_come_without_a_word_of_how_it_was_heard(rig):
+    """There is no moment to answer it at; the application has it all the same."""
+    frame = await rig.craft(rig.alpha)
+    text = json.loads(rig.told(frame, by="west"))
+    text.pop("upinfo")
+    await rig.say(json.dumps(text), by="west")
+    await rig.wait(seconds(3))
+    rig.expect(frame, FIRST, first="west")
+
+
+@pytest.mark.fault("tap", "cut")
+async def test_a_station_that_is_back_speaks_to_nobody_who_is_spoken_to(rig):
+    """At DR0 the first downlink takes seconds; the link was lost while the second one waited."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    texts = [bytes([number]) * 43 for number in range(3)]
+    for text in texts[:2]:
+        await rig.queue_downlink(always, payload=text, port=8)
+        await rig.wait(milliseconds(100))
+    rig.west.cut()
+    await rig.wait(milliseconds(100))
+    rig.west.restore()
+    await rig.wait(milliseconds(1_500))
+    await rig.queue_downlink(always, payload=texts[2], port=8)
+    await rig.wait(seconds(12))
+    after = await always.send()
+    for text in texts:
+        rig.expect_downlink(always, text, port=8, window="C")
+    for uplink in (before, after):
+        rig.expect(uplink, FIRST, first="west")

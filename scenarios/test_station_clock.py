@@ -239,6 +239,8 @@ async def test_of_seventeen_clocks_the_newest_are_known(rig):
     # The oldest of them is told of again, and is the newest but one then.
     await reports(rig, shown[1] + await now(rig) - began, (100 << 56) + SESSION)
     await says(rig, IN_RX2, xtime=shown[1] + await now(rig) - began - milliseconds(700))
+    # That of the first radio is forgotten; its session runs all the same.
+    await says(rig, FIRST)
 
 
 async def test_a_radio_that_shows_its_clock_leaves_those_of_others_as_they_are(rig):

@@ -152,6 +152,23 @@ async def test_a_report_may_spell_its_device_in_more_than_one_way(rig):
         rig.expect_on_air(uplink, "RX1")
 
 
+@pytest.mark.parametrize("named", [{}, {"xtime": 0}], ids=["none", "0"])
+async def test_a_report_that_names_no_moment_is_one(rig, named):
+    """The answer is on the air all the same, and what the application said is proven."""
+    await rig.queue_downlink(rig.alpha, payload=b"on")
+    rig.west.suppress_downlinks(1)
+    uplink = await hear(rig, rig.alpha, "west", confirmed=True, after=seconds(1))
+    said = json.loads(rig.sent(by="west"))
+    said.pop("xtime")
+    await rig.say(json.dumps(said | named), by="west")
+    await rig.wait(seconds(3))
+    after = await hear(rig, rig.alpha, "west", confirmed=True)
+    for frame in (uplink, after):
+        rig.expect(frame, FIRST, first="west")
+    rig.expect_on_air(uplink, "RX1")
+    rig.expect_answer(after, f_port=None)
+
+
 async def test_a_report_may_spell_its_device_as_stations_spell_themselves(rig):
     """Octets with colons, or ID6: four groups, and `::` for one or more that are zero."""
     device = rig.provision("zeros", dev_eui="70B3000000000A02", f_cnt=10)

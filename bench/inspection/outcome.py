@@ -134,6 +134,8 @@ def outcome(
         due |= {"dev_eui": sender.device.dev_eui, "strategy": strategy}
         if isinstance(frame, DataFrame):
             due["f_cnt"] = sender.f_cnt
+    if told.get("status") == "Duplicate":  # whatever is in it
+        due |= {"upstream": "dropped", "reason": "Duplicate"}
     for name, value in due.items():
         yield from check.same(name, _plain(value), _plain(told.get(name)))
     yield from _answered(told, uplink, sender, check)

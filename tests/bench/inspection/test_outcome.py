@@ -74,6 +74,14 @@ def test_a_word_is_the_same_from_another_process() -> None:
     assert wrong(DATA, data(strategy=Strategy.DROP)) == []
 
 
+def test_a_duplicate_is_dropped_as_one() -> None:
+    told = {"status": "Duplicate", "upstream": "dropped", "reason": "Duplicate"}
+    told["answer"] = "Suppressed"
+    assert wrong(DATA, data(**told)) == []
+    assert wrong(DATA, data(**told | {"reason": None})) == ["reason"]
+    assert wrong(DATA, data(**told | {"upstream": "marked"})) == ["upstream"]
+
+
 def test_nobody_is_named_who_is_not_known() -> None:
     unknown = {"status": None, "upstream": "dropped", "reason": "MicMismatch", "answer": "NotAsked"}
     assert wrong(DATA, data(**unknown, dev_eui=None), sent=False) == []
