@@ -5,6 +5,7 @@ the wall, for what waits. What a module of `lns` calls by its name is told of be
 """
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -116,7 +117,9 @@ def told_of_ill_ended(ended: list[tuple[str, str]]) -> Iterator[None]:
         if isinstance(failed.object, CoroutineType):
             ended.append((failed.object.__qualname__, failed.object.cr_code.co_filename))
         elif isinstance(failed.exc_value, ResourceWarning):
-            ended.append((str(failed.exc_value).split()[1].strip("<"), ""))
+            said = str(failed.exc_value)
+            kind = re.match(r"unclosed (?:event )?<?([\w.]+)", said)
+            ended.append((said if kind is None else kind[1], ""))
         else:
             hook(failed)
 
