@@ -405,7 +405,7 @@ class MemoryConsumer(Consumer):
             return self._expect_oldest(0, None)
         gone_us = min(oldest_us, said.oldest_us or oldest_us) - _BEFORE_ALL_US
         retry_us, self._retries = self.settings.retry_us, 0
-        for number, before_us in enumerate((2_000_000, 1_000_000, 0)):
+        for number, ago_us in enumerate((2_000_000, 1_000_000, 0)):
             said.next_round()
             if number == 0:
                 for digits in (1, 6):  # of a fraction of a second; the last word counts
@@ -413,9 +413,9 @@ class MemoryConsumer(Consumer):
                 with far_from_utc():
                     said.hear(topic_of(_GONE_TOO), without_zone(gone_us + 1_000_000))
             said.hear(topic_of(_QUICKER), statement(_QUICKER, self._utc_us(), retry_us))
-            for at_us in (oldest_us - 3_000_000, oldest_us - before_us):
-                said.hear(topic_of(_PRODUCER), statement(_PRODUCER, at_us, retry_us))
-            said.hear(topic_of(_PRODUCER), b" " * number)
+            words = (statement(_PRODUCER, oldest_us - us, retry_us) for us in (3_000_000, ago_us))
+            for word in (*words, b"", b" "):
+                said.hear(topic_of(_PRODUCER), word)
             self._expect_oldest(number, oldest_us if number == 2 else gone_us)
         for number in (3, 4):
             said.next_round()
