@@ -10,6 +10,7 @@ out of. So is what stands still and lets the processor rest.
 """
 
 import asyncio
+import gc
 import heapq
 import os
 import select
@@ -119,8 +120,15 @@ def never_awaited() -> list[tuple[str, str]]:
 
 
 def ill_ended() -> list[tuple[str, str]]:
-    """What somebody on this loop has let go in the middle, and failed then; of which file it is."""
-    return loop.ill_ended if (loop := _virtual()) else []
+    """What somebody on this loop has let go in the middle, and failed then; of which file it is.
+
+    What was let go together is looked at by now; that is little, as each case begins anew.
+    """
+    loop = _virtual()
+    if loop is None:
+        return []
+    gc.collect(0)
+    return loop.ill_ended
 
 
 class _Sockets:

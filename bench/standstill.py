@@ -5,6 +5,7 @@ the wall, for what waits. What a module of `lns` calls by its name is told of be
 """
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -106,12 +107,19 @@ def told_of_unawaited(never: list[tuple[str, str]]) -> Iterator[None]:
 
 @contextmanager
 def told_of_ill_ended(ended: list[tuple[str, str]]) -> Iterator[None]:
-    """Note what was begun, is let go in the middle, and fails then, and of which file it is."""
+    """Note what was begun, is let go in the middle, and fails then, and of which file it is.
+
+    So is what is let go open, of no file: Python tells the kind of it, as in "unclosed <socket…".
+    """
     hook = sys.unraisablehook
 
     def told(failed: "sys.UnraisableHookArgs") -> None:
         if isinstance(failed.object, CoroutineType):
             ended.append((failed.object.__qualname__, failed.object.cr_code.co_filename))
+        elif isinstance(failed.exc_value, ResourceWarning):
+            said = str(failed.exc_value)
+            kind = re.match(r"unclosed (?:event )?<?([\w.]+)", said)
+            ended.append((said if kind is None else kind[1], ""))
         else:
             hook(failed)
 

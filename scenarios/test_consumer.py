@@ -261,6 +261,17 @@ async def test_a_failure_holds_up_no_other_quality_of_service(rig):
 
 
 @pytest.mark.requires("crash in a transaction")
+async def test_what_no_session_fits_waits_behind_a_failure(rig):
+    """It has no effect, and still is decided on when all that came before it is."""
+    rig.consumer(refuses="x", refusals=2, partitioned=True, sessions=True)
+    failing = await rig.inject(rig.alpha, message_id="x", partition="p", session="p")
+    unfit = await rig.inject(rig.alpha, partition="p", session="q")
+    await rig.wait(seconds(30))
+    rig.expect_effects(failing)
+    rig.expect_effects(unfit, 0)
+
+
+@pytest.mark.requires("crash in a transaction")
 @pytest.mark.fault("broker", "acknowledgement lost")
 async def test_what_fails_is_not_decided_on_before_it_is_put_aside(rig):
     """The broker does not hear that it is done, and brings it again: its effect is tried anew."""

@@ -178,6 +178,8 @@ async def test_who_makes_no_web_socket_is_told_so(rig):
     await rig.knock(b"", lasts=seconds(10), because=_NOTHING)
     missing = "no WebSocket request: missing Connection header"
     await rig.knock(request("GET", ASKS), status=426, because=missing)
+    data = request("GET", f"/router/{STRANGER}")
+    await rig.knock(data, status=426, because=missing, of=STRANGER)
     await served(rig)
 
 

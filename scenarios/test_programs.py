@@ -1,11 +1,13 @@
 """What does the program of a network server do from its start to its end?"""
 
+import asyncio
 from signal import SIGINT, SIGTERM
 from urllib.parse import quote
 
 import pytest
 
-from bench.host.lns_files import Authority, any_authority
+from bench.clock import milliseconds, seconds
+from bench.host.lns_files import Authority, any_authority, device_tables, toml_text
 from bench.inspection.store import DATABASE, PASSWORD, USER
 from bench.virtual.visitor import frame, post, upgrade
 from scenarios.words import FIRST
@@ -193,6 +195,46 @@ app_s_key = "{keys.app_s_key.hex()}"
             {"kind": "lns.connection", "stage": "disconnected", **of_station},
         ],
     )
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "restart")
+async def test_a_server_that_shares_a_redis_learns_there_what_has_begun_meanwhile(rig):
+    """It began when nobody had told that Redis of a session, and is told of a frame in it."""
+    rig.keep_in_redis()
+    rig.only("west")
+    device = rig.provision("joining", activation="otaa")
+    joined = await device.join()
+    first, *others = [await rig.craft(device) for _ in range(3)]
+    await rig.restart_store(empty=True)
+    asks = {}
+
+    async def tell_it_once_the_other_has_begun():
+        await rig.wait(milliseconds(500))
+        await rig.say(rig.told(first, by="west"), by="west")
+        for other in others:
+            texts = VERSION, rig.told(other, by="west")
+            asks[7090] = upgrade(f"/router/{STATION}") + b"".join(map(frame, texts))
+            await rig.wait(seconds(1))
+
+    url = f"redis://{quote(USER)}:{quote(PASSWORD, safe='')}@127.0.0.1:6379/{DATABASE}"
+    of_station = {"lns": "lns-x", "station": STATION}
+    telling = asyncio.create_task(tell_it_once_the_other_has_begun())
+    await rig.run_server(
+        f'{HERE}[capture]\npath = "a.jsonl"\n[store]\nurl = "{url}"\n',
+        "ws://127.0.0.1:7090/router-info",
+        {"devices.toml": toml_text({"device": device_tables([device.provisioned.record])})},
+        asks=asks,
+        writes=[
+            {"kind": "lns.connection", "stage": "connected", **of_station},
+            {"kind": "lns.claim", "decision": "Owner"},
+            {"kind": "lns.outcome", "upstream": "forwarded", "level2": "Owner", **of_station},
+            {"kind": "lns.connection", "stage": "disconnected", **of_station},
+        ],
+    )
+    await telling
+    for uplink in (joined, first):
+        rig.expect(uplink, FIRST, first="west")
 
 
 def taken(port):

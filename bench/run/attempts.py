@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import lns
@@ -29,6 +30,7 @@ from bench.rig.on_hardware.hardware_bench import GatewaysAway
 from bench.rig.on_hardware.lab_board import BoardUnfit
 from bench.rig.rig import CaseTooLong, Rig
 from bench.rig.stations import GatewayAway, ServerSilent
+from bench.standstill import is_of
 from bench.verdict.case import Case, Result, StimulusMissed, Title, Verdict
 from bench.verdict.owner import GONE, Found, Owner, ScenarioMistake, place_in
 from lns.clock import StoreUnavailable
@@ -49,6 +51,11 @@ DEVICE_ERRORS = (
 """What a board does that the bench can do nothing about."""
 GATEWAY_ERRORS = (GatewayAway, GatewayFailed, GatewaysAway)
 """What a gateway does."""
+CRASHES = (
+    ArithmeticError, AssertionError, AttributeError, FileNotFoundError, LookupError, NameError,
+    TypeError,
+)  # fmt: skip
+"""What nobody raises who refuses something: whoever it comes about in has a fault."""
 LATE_ERRORS = (*DEVICE_ERRORS, *GATEWAY_ERRORS, StoreUnavailable, TimeoutError)
 """What may come of a host that was late: an accept after its window, an answer after its time."""
 
@@ -159,7 +166,9 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
     except Exception as failure:
         error = error or innermost(failure)
     for what, file in ill_ended():
-        if Path(file).is_relative_to(UNDER_TEST):
+        if not file:  # the bench closes all that it opens
+            case.find(serves_not(Owner.LNS, f"{what}: expected to be closed, observed let go open"))
+        elif Path(file).is_relative_to(UNDER_TEST):
             said = f"{what}: expected to be ended, observed let go in the middle, where it failed"
             case.find(serves_not(_whose(file), said))
         else:
@@ -222,7 +231,13 @@ def owner_of(error: BaseException) -> Owner:
         return Owner.APPLICATION
     if isinstance(error, DEVICE_ERRORS):
         return Owner.DEVICE
-    return Owner.GATEWAY if isinstance(error, GATEWAY_ERRORS) else BENCH
+    if isinstance(error, GATEWAY_ERRORS):
+        return Owner.GATEWAY
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    inmost = [frame for frame in frames if is_of(frame, "bench", "lns", "scenarios")][-1:]
+    if isinstance(error, CRASHES) and any(is_of(frame, "lns") for frame in inmost):
+        return _whose(inmost[0].f_code.co_filename)
+    return BENCH
 
 
 def is_of_host(error: BaseException) -> bool:

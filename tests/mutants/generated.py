@@ -60,7 +60,8 @@ NONE = "none"
 """Instead of a verdict: the case hangs, or pytest itself has stumbled."""
 OF_CONSUMERS = re.compile(
     r"lns/delivery/(inbox|detect|decision|message_id|sequence|remove|min_msg|effect|incoming"
-    r"|waiting|subscription|held|json_lines|mqtt_se(ssion|nder))|lns/store/inbox|lns/clock"
+    r"|waiting|subscription|held|json_lines|mqtt_se(ssion|nder))"
+    r"|lns/store/(inbox|redis_wire|sqlite)|lns/clock"
 )
 """What runs at the application, or there as well: a fault there may be the application's."""
 VERDICT = re.compile(r"(PASS|FAIL|INCONCLUSIVE|ERROR)(?: \((.*?)\))?")

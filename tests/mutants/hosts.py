@@ -237,6 +237,13 @@ MUTANTS = (
         "tests/bench/score/test_honesty.py",
     ),
     Mutant(
+        "what a server lets go open is nobody's",
+        "bench/standstill.py",
+        "elif isinstance(failed.exc_value, ResourceWarning):",
+        "elif isinstance(failed.exc_value, ResourceWarning) and ended:",
+        "tests/bench/score/test_honesty.py",
+    ),
+    Mutant(
         "a server that exits takes the run with it",
         "bench/host/lns_process.py",
         "    except (Exception, SystemExit) as error:\n",

@@ -395,18 +395,17 @@ class MemoryConsumer(Consumer):
         """The same, as the consumer reads what producers say of themselves, in three rounds.
 
         Two of them, one of which names no time zone, are heard in the first and gone since: they
-        count for another round, and no more.
-        Who speaks again means what he said last, unless that was nothing, or blanks, and a round
-        in which nobody speaks is none.
+        count for another round, and no more. Who speaks again means what he said last, unless that
+        was nothing, or blanks, and a round in which nobody speaks is none.
         """
-        oldest_us, said = self._oldest_us(), self._min_msg_time
-        if oldest_us is None:
+        said = self._min_msg_time
+        if (oldest_us := self._oldest_us()) is None:
+            said.hear(topic_of(_GONE), b"1")
             said.set(None)
-            return said.oldest_us
+            return self._expect_oldest(0, None)
         gone_us = min(oldest_us, said.oldest_us or oldest_us) - _BEFORE_ALL_US
         retry_us, self._retries = self.settings.retry_us, 0
-        before_us = (oldest_us - 2_000_000, oldest_us - 1_000_000, oldest_us)
-        for number, last_us in enumerate(before_us):
+        for number, ago_us in enumerate((2_000_000, 1_000_000, 0)):
             said.next_round()
             if number == 0:
                 for digits in (1, 6):  # of a fraction of a second; the last word counts
@@ -414,10 +413,10 @@ class MemoryConsumer(Consumer):
                 with far_from_utc():
                     said.hear(topic_of(_GONE_TOO), without_zone(gone_us + 1_000_000))
             said.hear(topic_of(_QUICKER), statement(_QUICKER, self._utc_us(), retry_us))
-            for at_us in (oldest_us - 3_000_000, last_us):
-                said.hear(topic_of(_PRODUCER), statement(_PRODUCER, at_us, retry_us))
-            said.hear(topic_of(_PRODUCER), b" " * (2 - number))
-            self._expect_oldest(number, last_us if number == 2 else gone_us)
+            words = (statement(_PRODUCER, oldest_us - us, retry_us) for us in (3_000_000, ago_us))
+            for word in (*words, b"", b" "):
+                said.hear(topic_of(_PRODUCER), word)
+            self._expect_oldest(number, oldest_us if number == 2 else gone_us)
         for number in (3, 4):
             said.next_round()
             self._expect_oldest(number, oldest_us)
@@ -425,10 +424,11 @@ class MemoryConsumer(Consumer):
             self._find([f"how long producers try: expected to hear 9 times, {self._retries}"])
         return said.oldest_us
 
-    def _expect_oldest(self, number: int, due_us: int) -> None:
+    def _expect_oldest(self, number: int, due_us: int | None) -> int | None:
         if (oldest_us := self._min_msg_time.oldest_us) != due_us:
             what = f"oldest message of all producers in round {number}"
             self._find([f"{what}: expected {due_us} µs, observed {oldest_us}"])
+        return oldest_us
 
     def _hear_retries(self, topic: str, retry_us: int) -> None:
         self._retries += topic in (topic_of(_QUICKER), topic_of(_PRODUCER))

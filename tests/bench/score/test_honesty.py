@@ -655,6 +655,14 @@ MISCHIEF = {
         ),
         r"within: expected to be awaited, observed forgotten",
     ),
+    "it lets a socket go open": (
+        FLUSHING.format(
+            """await self.link.send(text)
+        from socket import socket
+        socket()"""
+        ),
+        r"socket\.socket: expected to be closed, observed let go open",
+    ),
     "nobody asks what it was told": (
         FLUSHING.format(
             """await self.link.send(text)
