@@ -88,6 +88,11 @@ class Answered:
         return frame.confirmed or frame.bit_6 or not _ANSWERED.keys().isdisjoint(self.requests)
 
     @property
+    def is_of_another_life(self) -> bool:
+        """Whether the device has begun again since, and may have sent these very octets anew."""
+        return self.session is not None and self.uplink.frame_id in self.session.answered_before
+
+    @property
     def is_again(self) -> bool:
         """Whether the frame was answered before."""
         return self.session is not None and self.uplink.frame_id in self.session.answered
@@ -98,7 +103,8 @@ class Answered:
         session, device = self.session, self.device
         passes = device.is_overtaken and session is not None and session.passes_over
         is_passed = session is not None and self.f_cnt < session.newest
-        return device.is_held or passes or is_passed or (self.is_again and self.may_be_new)
+        may_be_new = self.may_be_new or self.is_of_another_life
+        return device.is_held or passes or is_passed or (self.is_again and may_be_new)
 
 
 @dataclass(frozen=True, slots=True)

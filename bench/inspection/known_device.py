@@ -54,6 +54,8 @@ class Session:
     """The newest counter that its servers began with."""
     answered: set[str] = field(default_factory=set)
     """The frames that were answered, by their names."""
+    answered_before: set[str] = field(default_factory=set)
+    """Those of them before the device began again."""
     first_f_cnt_down: int | None = field(init=False)
     passed_over: set[int] = field(default_factory=set)
     """Downlink counters that no frame had when a later one came: a scenario may hold it up."""
@@ -80,6 +82,7 @@ class Session:
         octets = self.commands(frame, f_cnt)
         if f_cnt <= 1 and f_cnt <= self.newest and frame.frame_id != self.newest_id:
             self.nb_trans = None
+            self.answered_before |= self.answered
             if self.has_set_dwell:
                 self.has_set_dwell = None
         granted = [command.told for command in from_device(octets) if command.cid is Cid.LINK_ADR]
