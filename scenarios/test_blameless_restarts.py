@@ -222,3 +222,17 @@ async def test_of_two_equal_wishes_the_first_may_be_lost(rig):
     await rig.queue_downlink(rig.alpha, payload=b"same")
     await rig.wait(seconds(1))
     await rig.alpha.send()
+
+
+async def test_what_a_device_says_while_its_message_is_held_up_counts_a_little_later(rig):
+    """Its next frame passes that one, and is answered as if it had said nothing."""
+    rig.in_region("AS923-1")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    rig.delay_upstream(seconds(3))
+    said, after = await rig.craft(rig.alpha, f_opts=b"\x09"), await rig.craft(rig.alpha)
+    for frame in (said, after):
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(seconds(1))
+    await rig.wait(seconds(5))

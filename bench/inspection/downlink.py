@@ -103,8 +103,10 @@ class Answered:
         session, device = self.session, self.device
         passes = device.is_overtaken and session is not None and session.passes_over
         is_passed = session is not None and self.f_cnt < session.newest
+        is_behind = session is not None and not session.undecided <= {self.f_cnt}
         may_be_new = self.may_be_new or self.is_of_another_life
-        return device.is_held or passes or is_passed or (self.is_again and may_be_new)
+        is_doubtful = device.is_held or passes or is_passed or is_behind
+        return is_doubtful or (self.is_again and may_be_new)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,8 @@ class Session:
     nb_trans_asked: int = 0
     newest: int = -1
     """The counter that was heard last."""
+    undecided: set[int] = field(default_factory=set)
+    """The counters that were heard, and no server has said yet what became of them."""
     newest_id: str = ""
     """The frame with it; the first ones of two lives of a relaxed device can have the same one."""
     taken: int | None = None
@@ -78,6 +80,7 @@ class Session:
         """The device has sent a frame in it."""
         if f_cnt != self.newest:
             self.before = self.newest, self.nb_trans, self.nb_trans_asked, self.has_set_dwell
+            self.undecided.add(f_cnt)
         self.is_used = True
         octets = self.commands(frame, f_cnt)
         if f_cnt <= 1 and f_cnt <= self.newest and frame.frame_id != self.newest_id:
@@ -103,6 +106,7 @@ class Session:
         refused = outcome.get("reason") in ("UpstreamUnavailable", "StoreUnavailable")
         if refused or outcome.get("level2") == "Unavailable":
             self.doubt()
+        self.undecided.discard(outcome.get("f_cnt", -1))
         f_cnt, is_refused = outcome.get("f_cnt"), outcome.get("reason") == "InvalidFrameCounter"
         if not is_refused:
             self.taken = f_cnt
