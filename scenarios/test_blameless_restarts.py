@@ -236,3 +236,19 @@ async def test_what_a_device_says_while_its_message_is_held_up_counts_a_little_l
         await rig.say(rig.told(frame, by="west"), by="west")
         await rig.wait(seconds(1))
     await rig.wait(seconds(5))
+
+
+async def test_a_session_that_is_over_leaves_its_address_to_other_devices(rig):
+    """Servers draw numbers twice here; who has joined again elsewhere has no use for the old one."""
+    rig.put_on("lns-b", "east")
+    other = rig.provision("other", activation="otaa")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="west")
+    await rig.bravo.join()
+    rig.only("east")
+    await rig.bravo.join()
+    rig.only("west", "east")
+    await rig.bravo.send()
+    rig.only("west")
+    await other.join()

@@ -118,8 +118,8 @@ class Network:
 
     plan: ChannelPlan
     net_id: str
-    addresses: dict[str, str]
-    """Who uses a DevAddr: its DevEUI."""
+    addresses: dict[str, KnownDevice]
+    """Who was given a DevAddr last."""
     began: datetime | None = None
 
 
@@ -495,9 +495,10 @@ def _address(
     nwk_id = int(network.net_id, 16) % 128
     yield from check.same("NwkID of DevAddr", nwk_id, int(accept.dev_addr, 16) >> 25)
     user = network.addresses.get(accept.dev_addr)
-    if user is not None:
-        yield check.wrong("DevAddr", "one that nobody uses", f"{accept.dev_addr} of {user}")
-    network.addresses[accept.dev_addr] = device.dev_eui
+    if user is device or (user is not None and user.may_use(accept.dev_addr)):
+        observed = f"{accept.dev_addr} of {user.dev_eui}"
+        yield check.wrong("DevAddr", "one that nobody uses", observed)
+    network.addresses[accept.dev_addr] = device
 
 
 def _join_nonce(accept: JoinAccept, device: KnownDevice, check: Scrutiny) -> Iterator[Found]:

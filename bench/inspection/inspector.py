@@ -90,7 +90,7 @@ class Inspector:
         self._numbers, self._decided = message.Numbers(), outcome.Decided()
         self._level1 = outcome.Remembered()
         self._strategies: dict[str, str] = {}
-        addresses = {s.dev_addr: device.dev_eui for device in devices for s in device.sessions}
+        addresses = {s.dev_addr: device for device in devices for s in device.sessions}
         self._network = Network(plan, net_id, addresses, began)
         self._time = ServerTime(began)
         self._names = names

@@ -173,6 +173,11 @@ class KnownDevice:
     delivered: int = 0
     """How many of `wanted` came before the one that was sent last."""
 
+    def may_use(self, dev_addr: str) -> bool:
+        """Whether it may still send with this: sessions before the newest that it used are over."""
+        used = [number for number, session in enumerate(self.sessions) if session.is_used]
+        return any(s.dev_addr == dev_addr for s in self.sessions[used[-1] if used else 0 :])
+
     def forget(self) -> None:
         """A store has forgotten it: its JoinNonces, its counters, and what it has granted."""
         self.join_nonces.clear()

@@ -29,6 +29,7 @@ _IS_TIME = re.compile(r"[0-9]{4}(-[0-9]{2}){2}T[0-9]{2}(:[0-9]{2}){2}\.[0-9]{3}Z
 _MILLISECOND_US = 1_000
 PUT_ASIDE_US = 2_100_000
 """How long a server takes to put aside what it does not send any more."""
+_ON_ITS_WAY_US = 1_000_000
 _OF_FRAME = re.compile(r"(\.[1-9][0-9]*)?(-([0-9]+)(\.[0-9A-F]{8})?)")
 """In a key, behind the session: the life of a relaxed device, the counter, other bytes."""
 _OF_COPY = re.compile(r"(?:-(.+)-[1-9][0-9]*)?")
@@ -121,6 +122,8 @@ class Numbers:
     def __init__(self) -> None:
         self.begins_at_one = False
         self._newest: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+        """What a topic had come to when its outbox was lost: one more may be on its way."""
         self._maybe: dict[str, int] = {}
         """What a topic has come to behind a lost outbox, if it was not of before that it told."""
         self._messages: set[tuple[str, str, int]] = set()
@@ -137,7 +140,7 @@ class Numbers:
         """A server has lost its outbox, and with it how far its topics have come."""
         self._wiped_us[lns] = t_us
         for topic in [topic for topic in self._newest if topic.split("/")[1] == lns]:
-            del self._newest[topic]
+            self._before[topic] = self._newest.pop(topic)
 
     def compare(self, topic: str, body: dict[str, Any], check: Scrutiny) -> Iterator[Found]:
         """What is wrong in the number of a message, unless it is one that comes again."""
@@ -152,11 +155,20 @@ class Numbers:
         newest = maybe if number == maybe + 1 else self._newest.get(topic, 0)
         if newest or self.begins_at_one:
             due, wiped_us = newest + 1, self._wiped_us.get(topic.split("/")[1], -1)
+            if number != due and self._was_on_its_way(topic, number, check.t_us - wiped_us):
+                return
             until_us = check.t_us + PUT_ASIDE_US
             while any(wiped_us < us <= until_us for us in self._aside_us.get((topic, due), ())):
                 due += 1
             yield from check.same("sequenceNumber", due, number)
         self._newest[topic] = number
+
+    def _was_on_its_way(self, topic: str, number: int, after_us: int) -> bool:
+        """Whether a message left before its outbox was lost, `after_us` ago."""
+        if after_us >= _ON_ITS_WAY_US or number != self._before.get(topic, number) + 1:
+            return False
+        self._before[topic] = number
+        return True
 
 
 def in_time(

@@ -178,6 +178,39 @@ def test_the_messages_of_a_topic_are_numbered_without_a_gap() -> None:
     assert told(2, "i", "lorawan/lns-a/f/up") == ["sequenceNumber"]
 
 
+@pytest.mark.parametrize(
+    ("after_us", "number", "wrong"),
+    [(999_999, 3, []), (1_000_000, 3, ["sequenceNumber"]), (0, 4, ["sequenceNumber"])],
+)
+def test_what_was_on_its_way_when_an_outbox_was_lost_has_the_number_of_before(
+    after_us: int, number: int, wrong: list[str]
+) -> None:
+    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
+    numbers.begins_at_one = True
+
+    def told(number: int, name: str) -> list[str]:
+        return fields(numbers.compare(topic, body(sequenceNumber=number, messageId=name), CHECK))
+
+    assert told(1, "a") + told(2, "b") == []
+    numbers.forget("lns-a", CHECK.t_us - after_us)
+    assert told(number, "c") == wrong
+    if not wrong:
+        assert told(1, "d") + told(2, "e") + told(3, "f") == []
+
+
+def test_a_message_that_comes_again_behind_a_lost_outbox_may_be_the_first() -> None:
+    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
+    numbers.begins_at_one = True
+
+    def told(number: int, name: str) -> list[str]:
+        return fields(numbers.compare(topic, body(sequenceNumber=number, messageId=name), CHECK))
+
+    assert told(1, "a") == []
+    numbers.forget("lns-a", CHECK.t_us)
+    assert told(1, "a") + told(2, "b") == []
+    assert told(4, "c") == ["sequenceNumber"]
+
+
 def behind(aside_us: int, *, wiped_us: int | None = None) -> list[str]:
     """What is wrong in number 2 where 1 is put aside, and where its outbox was lost."""
     numbers, topic = Numbers(), "lorawan/lns-a/d/up"
