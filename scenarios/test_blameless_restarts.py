@@ -239,7 +239,7 @@ async def test_what_a_device_says_while_its_message_is_held_up_counts_a_little_l
 
 
 async def test_a_session_that_is_over_leaves_its_address_to_other_devices(rig):
-    """Servers draw numbers twice here; who has joined again elsewhere has no use for the old one."""
+    """Servers draw numbers twice here; who has joined again elsewhere needs the old one no more."""
     rig.put_on("lns-b", "east")
     other = rig.provision("other", activation="otaa")
     rig.only("west")
