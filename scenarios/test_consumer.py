@@ -395,6 +395,7 @@ async def test_a_message_without_a_right_name_is_nobodys(rig):
     for message in (
         unnamed,
         await rig.inject(rig.alpha, properties={"sequenceNumber": "first"}),
+        await rig.inject(rig.alpha, properties={"sequenceNumber": 20 * "9"}),
         await rig.inject(rig.alpha, message_id="y", properties={"messageId": "y" * 257}),
     ):
         rig.expect_effects(message, 0)

@@ -208,9 +208,11 @@ async def test_a_partition_ends_where_the_id_begins(rig):
         ("1:p", "q:x"),
         ("pq", ":x"),
         (":", ":"),
+        ("p:Q", "x"),
+        ("q:q", "x"),
     ):
         message = await rig.inject(rig.alpha, message_id=message_id, partition=partition)
-        rig.expect_effects(message, 2 if message_id == "q:x" else 1)
+        rig.expect_effects(message, {"q:x": 2, "x": 3}.get(message_id, 1))
 
 
 async def test_with_sessions_a_session_is_a_partition(rig):

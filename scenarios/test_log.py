@@ -518,11 +518,14 @@ async def test_stations_that_are_late_have_no_lines_of_their_own(rig, number):
 
 @pytest.mark.parametrize("name", ["my devices.toml", "it's.toml", "$HOME.toml", "\u00e4.toml"])
 async def test_what_a_person_is_told_to_do_he_may_do(rig, name):
-    """A shell takes the name of the file for what it is."""
+    """A shell takes the name of the file for what it is. A mistake that ends it all comes first."""
     rig.only("west")
     await served(rig)
     lns_toml = f'[lns]\nid = "lns-a"\ndevices = "{name}"'
     await rig.check_configuration(lns_toml, IN_ORDER, {name: "device = []\n"}, modes={name: 0o604})
+    hidden = f'{lns_toml}\nlisten = "0.0.0.0:1"'
+    needed = "lns.toml:1: lns.public_uri: is needed: stations cannot connect to 0.0.0.0"
+    await rig.check_configuration(hidden, needed, {name: "device = []\n"}, modes={name: 0o604})
     told = f"WARNING the devices file {name} can be read by others (mode 604): chmod 600 "
     rig.expect_logged(*here(rig), told)
 

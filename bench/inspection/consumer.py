@@ -21,6 +21,7 @@ _NAMES = {
     "messageId": "message_id", "partitionKey": "partition_key", "sessionId": "session_id",
     "sequenceNumber": "sequence_number", "removeDuplicatesKey": "key",
 }  # fmt: skip
+_SPELT = _NAMES | {"removeDuplicatesKey": "remove_duplicates_key"}
 _DETAILS = {
     "TooLarge": f"more than {BYTES_MAX} octets",
     "NoMessageId": "neither body nor user properties name one",
@@ -33,7 +34,8 @@ Facts = Mapping[str, object]
 class Brought:
     """A message as the broker brings it; `facts` is what names it, or `unfit` why nothing does.
 
-    `detail`: what is said of it, where that is not in the words of a library.
+    `detail`: what is said of it, where that is not in the words of a library; of a wrong field a
+    pattern that fits those.
     """
 
     body: Mapping[str, object] | None
@@ -42,6 +44,7 @@ class Brought:
     facts: Facts = field(default_factory=dict)
     unfit: str | None = None
     detail: str | None = None
+    pattern: str = ""
 
     @classmethod
     def of(
@@ -57,7 +60,15 @@ class Brought:
         facts, unfit = _named(body, payload, properties or {}, sessions=sessions)
         read = body if isinstance(body, dict) else None
         detail = None if unfit is None else _DETAILS.get(unfit, _undecodable(payload))
-        return cls(read, len(payload), qos, facts, unfit, detail)
+        pattern = ""
+        if read is not None and unfit in ("WrongField", "Contradiction"):
+            said, told = _stated(read, properties or {})
+            if unfit == "WrongField":
+                pattern = _wrong(said, told)
+            else:
+                differs = next(n for n in _NAMES if n in said and said[n] != told.get(n, said[n]))
+                detail = f"body and user properties differ: {_SPELT[differs]}"
+        return cls(read, len(payload), qos, facts, unfit, detail, pattern)
 
 
 def _undecodable(payload: bytes) -> str | None:
@@ -86,9 +97,7 @@ def _named(
         return {}, "NotJson"
     if not isinstance(body, dict):
         return {}, "WrongField"
-    said = {name: body[name] for name in _NAMES if body.get(name) is not None}
-    told = {name: _of_property(name, properties[name]) for name in _NAMES if properties.get(name)}
-    told = {name: value for name, value in told.items() if value is not None}
+    said, told = _stated(body, properties)
     if not all(_is_fit(name, value) for names in (said, told) for name, value in names.items()):
         return {}, "WrongField"
     if any(said[name] != told[name] for name in said.keys() & told.keys()):
@@ -101,6 +110,27 @@ def _named(
         return {}, "SessionIsNotPartition"
     facts.pop("session_id", None)
     return facts, None
+
+
+def _stated(
+    body: Mapping[str, object], properties: Mapping[str, str]
+) -> tuple[dict[str, object], dict[str, object]]:
+    """What the body says, and what the user properties do."""
+    said = {name: body[name] for name in _NAMES if body.get(name) is not None}
+    told = {name: _of_property(name, properties[name]) for name in _NAMES if properties.get(name)}
+    return said, {name: value for name, value in told.items() if value is not None}
+
+
+def _wrong(said: Mapping[str, object], told: Mapping[str, object]) -> str:
+    """What fits the words of a library: where the wrong field stands, its type, and its name."""
+    for where, names in (("Expected ", said), ("user properties: Expected ", told)):
+        wrong = [name for name, value in names.items() if not _is_fit(name, value)]
+        if wrong:
+            name = "|".join(wrong)
+            types = {type(names[one]) is (int if one == "sequenceNumber" else str) for one in wrong}
+            got = "" if len(types) > 1 else "[^,]*" if types == {True} else ".*, got .*"
+            return rf"{where}{got or '.*'}\$\.({name})`"
+    return ""
 
 
 def _of_property(name: str, text: str) -> object:
@@ -492,6 +522,9 @@ def _read(where: str, kind: str, message: Brought, said: Said) -> Iterator[str]:
     yield from _same(f"{where}: why it cannot be read", message.unfit, said["reason"])
     if message.detail is not None:
         yield from _same(f"{where}: what is said of it", message.detail, said.get("detail"))
+    if message.pattern and not re.fullmatch(message.pattern, str(said.get("detail"))):
+        fits = f"like {message.pattern}"
+        yield from _same(f"{where}: what is said of a wrong field", fits, said.get("detail"))
 
 
 def _same(what: str, due: object, observed: object) -> Iterator[str]:

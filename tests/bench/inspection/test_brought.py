@@ -1,6 +1,7 @@
 """What names a message is read from its octets as a consumer has to read it."""
 
 import json
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -21,6 +22,7 @@ NAMED = '{"messageId": "a", %s}'
         (b'{"messageId": "a"', {}, "NotJson"),
         (DEEP, {}, "NotJson"),
         (b'["a"]', {}, "WrongField"),
+        (NAMED % '"partitionKey": "", "sequenceNumber": "1"', {}, "WrongField"),
         (NAMED % '"sequenceNumber": 0', {}, "WrongField"),
         (NAMED % '"sequenceNumber": "1"', {}, "WrongField"),
         (NAMED % '"partitionKey": ""', {}, "WrongField"),
@@ -28,6 +30,7 @@ NAMED = '{"messageId": "a", %s}'
         (NAMED % '"removeDuplicatesKey": 1', {}, "WrongField"),
         ("{}", {"messageId": "a", "sequenceNumber": "x"}, "WrongField"),
         ("{}", {"messageId": "a" * 257}, "WrongField"),
+        ("{}", {"messageId": "a", "sequenceNumber": "9" * 20}, "WrongField"),
         ("{}", {"messageId": "a", "sequenceNumber": "0"}, None),
         (NAMED % '"n": 1', {"messageId": "b"}, "Contradiction"),
         (NAMED % '"sequenceNumber": 1', {"sequenceNumber": "2"}, "Contradiction"),
@@ -47,6 +50,7 @@ def test_a_message_is_read_as_consumers_read_it(
         assert {name: brought.facts.get(name) for name in facts} == facts
     else:
         assert read.reason.value == unfit and brought.detail in (None, read.detail)
+        assert re.fullmatch(brought.pattern or ".*", read.detail)
 
 
 def test_where_no_library_words_it_what_is_said_of_a_message_is_known() -> None:
@@ -54,6 +58,8 @@ def test_where_no_library_words_it_what_is_said_of_a_message_is_known() -> None:
     assert Brought.of(octets).detail == "no UTF-8 at octet 4"
     assert Brought.of(b"{}").detail == "neither body nor user properties name one"
     assert Brought.of(b"{").detail is None
+    differs = Brought.of(b'{"messageId": "a", "sessionId": "p"}', {"sessionId": "q"})
+    assert differs.detail == "body and user properties differ: session_id"
 
 
 @pytest.mark.parametrize(
