@@ -400,6 +400,20 @@ async def test_a_device_that_one_server_has_no_record_of_is_a_stranger_to_it(rig
     rig.expect(after, FIRST, first="east")
 
 
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_who_shares_an_address_with_a_stranger_is_looked_up_as_well(rig):
+    """The store tells of both; another server alone has a record of the one that comes first."""
+    rig.put_on("lns-b", "east")
+    theirs = rig.provision("theirs", only_at="lns-b", dev_addr_text="26AB0001", f_cnt=10)
+    ours = rig.provision("ours", dev_addr_text="26AB0001")
+    before = [await hear(rig, theirs, "east")]
+    before += [await hear(rig, ours, "east", f_cnt=16_000 * number) for number in range(1, 6)]
+    found = await hear(rig, ours, "west", f_cnt=80_001)
+    for frame in before:
+        rig.expect(frame, FIRST, first="east")
+    rig.expect(found, FIRST, first="west")
+
+
 @pytest.mark.fault("lns", "restart")
 async def test_a_server_begins_again_while_another_one_is_down(rig):
     """Its own stations are all that it needs; the other one finds what was accepted meanwhile."""
