@@ -581,7 +581,7 @@ async def test_class_c_is_sent_to_when_the_air_is_free(rig, name, rx2_dr, size):
 async def test_class_c_is_sent_to_when_the_air_is_free_though_nothing_waited(rig):
     """What is asked for while the one before is on the air waits until the device can hear it."""
     rig.only("west")
-    always = rig.provision("listening", f_cnt=10, device_class="C")
+    always = rig.provision("listening", device_class="C")
     before = await always.send()
     texts = [bytes([number]) * 40 for number in range(2)]
     for text in texts:

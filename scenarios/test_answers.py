@@ -437,6 +437,27 @@ async def test_class_c_acknowledges_and_is_sent_the_next(rig, strategy):
     rig.expect_downlink(always, b"next", port=8)
 
 
+async def test_class_c_goes_on_behind_what_its_acknowledgement_was_answered_with(rig):
+    """Whoever acknowledges is sent the next in the answer, and the one behind that at once."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.only("west")
+    before = await always.send()
+    await rig.queue_downlink(always, payload=b"sure", port=7, confirmed=True)
+    for text in (b"next", b"last"):
+        await rig.queue_downlink(always, payload=text, port=8)
+    await rig.wait(seconds(2))
+    acknowledges = await always.send()
+    await rig.wait(seconds(4))
+    asks = await always.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    rig.expect(acknowledges, WITH_DOWNLINK, first="west")
+    rig.expect(asks, FIRST, first="west")
+    rig.expect_downlink(always, b"sure", port=7, window="C")
+    rig.expect_downlink(always, b"next", port=8)
+    rig.expect_downlink(always, b"last", port=8, window="C")
+    rig.expect_answer(asks, f_port=None)
+
+
 async def test_two_devices_told_at_one_moment_are_each_answered(rig, strategy):
     """One concentrator has heard both on different channels, and they end alike."""
     rig.only("west")

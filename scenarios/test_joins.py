@@ -5,6 +5,7 @@ import pytest
 from bench.clock import milliseconds, seconds
 from bench.verdict.expectation import Table
 from bench.virtual.stacks import BASICS_MODEM, LORAMAC_NODE
+from scenarios.telling import tell
 from scenarios.words import COPY, FIRST, FORGED, IN_RX2
 
 USED = Table("""
@@ -283,9 +284,9 @@ async def test_a_join_to_somebody_elses_join_eui_uses_nothing_up(rig, strategy, 
     """It is proven by its MIC, and not for this network: the same DevNonce joins here next."""
     rig.only("west")
     foreign = await rig.craft_join(rig.bravo, join_eui=join_eui)
-    await rig.say(rig.told(foreign, by="west"), by="west")
+    await tell(rig, foreign, "west", "east")
     join = await rig.bravo.join()
-    rig.expect(foreign, FOREIGN, foreign="west")
+    rig.expect(foreign, FOREIGN + COPY, foreign="west", copy="east")
     rig.expect(join, FIRST, first="west")
     rig.expect_reply(join)
 
@@ -346,14 +347,15 @@ async def test_what_waits_for_a_device_outlives_its_session(rig, strategy):
 
 @pytest.mark.requires("virtual time")
 async def test_a_join_of_a_radio_session_that_is_over_is_not_answered(rig):
-    """Its station would discard the xtime of it; the DevNonce is used all the same."""
+    """Its station would discard the xtime of it; the DevNonce is used, and copies are copies."""
     join = await rig.craft_join(rig.bravo)
     text = rig.told(join, by="west")
     rig.west.restart()
     await rig.wait(seconds(1))
     await rig.say(text, by="west")
+    await tell(rig, join, "east")
     await rig.wait(seconds(7))
-    rig.expect(join, OF_ANOTHER_SESSION, late="west")
+    rig.expect(join, OF_ANOTHER_SESSION + COPY, late="west", copy="east")
 
 
 async def test_a_device_that_has_joined_is_none_of_another_join_server(rig):

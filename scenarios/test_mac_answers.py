@@ -166,6 +166,14 @@ AGAIN_UNCONFIRMED = Table("""
 """)
 
 
+async def test_a_request_without_data_is_answered(rig, confirmed):
+    """FOpts ask alone as they do beside data: there is no FPort then."""
+    said = {"payload": b"", "port": None, "f_opts": b"\x02\x0d"}
+    frame = await hear(rig, rig.alpha, "west", confirmed=confirmed, **said)
+    rig.expect(frame, ASKS, asks="west")
+    rig.expect_answer(frame, f_opts_bytes=9)
+
+
 async def test_a_request_that_came_late_is_answered_in_rx2(rig, strategy, confirmed):
     """The windows of an answer do not depend on what it says."""
     frame = await rig.craft(rig.alpha, f_opts=b"\x02\x0d", confirmed=confirmed)
@@ -420,3 +428,12 @@ async def test_a_status_that_is_told_through_another_server_is_not_asked_for_aga
     rig.expect(told, FIRST + ELSEWHERE, first="north", elsewhere="west")
     rig.expect(after, FIRST, first="west")
     rig.expect_answer(after, f_opts_bytes=0)
+
+
+async def test_a_status_that_nobody_has_asked_for_yet_is_the_one_that_was_wanted(rig):
+    """The device tells it by itself first: whoever wants it has it, and it is not asked for."""
+    await rig.queue_status(rig.alpha)
+    told = await hear(rig, rig.alpha, "west", f_opts=b"\x06\xff\x01", confirmed=True)
+    rig.expect(told, FIRST, first="west")
+    rig.expect_answer(told, f_opts_bytes=0)
+    rig.expect_status(rig.alpha)

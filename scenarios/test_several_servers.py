@@ -16,6 +16,10 @@ OVER = Table("""
     strategy kind        | over
     *        *           | - dropped(UnknownDevice) NotAsked
 """)
+ONE_TOO_MANY = Table("""
+    strategy kind        | limit
+    *        confirmed   | DuplicateDueToResubmission dropped(ResubmissionLimit) Suppressed
+""")
 ON_PORT_0 = Table("""
     strategy kind        | first
     *        confirmed   | NonDuplicate dropped RX1
@@ -400,6 +404,20 @@ async def test_a_device_that_one_server_has_no_record_of_is_a_stranger_to_it(rig
     rig.expect(after, FIRST, first="east")
 
 
+@pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_who_shares_an_address_with_a_stranger_is_looked_up_as_well(rig):
+    """The store tells of both; another server alone has a record of the one that comes first."""
+    rig.put_on("lns-b", "east")
+    theirs = rig.provision("theirs", only_at="lns-b", dev_addr_text="26AB0001", f_cnt=10)
+    ours = rig.provision("ours", dev_addr_text="26AB0001")
+    before = [await hear(rig, theirs, "east")]
+    before += [await hear(rig, ours, "east", f_cnt=16_000 * number) for number in range(1, 6)]
+    found = await hear(rig, ours, "west", f_cnt=80_001)
+    for frame in before:
+        rig.expect(frame, FIRST, first="east")
+    rig.expect(found, FIRST, first="west")
+
+
 @pytest.mark.fault("lns", "restart")
 async def test_a_server_begins_again_while_another_one_is_down(rig):
     """Its own stations are all that it needs; the other one finds what was accepted meanwhile."""
@@ -428,6 +446,22 @@ async def test_what_is_new_in_a_record_all_servers_read(rig):
     for uplink in (before, after):
         rig.expect(uplink, FIRST, first="west")
     rig.expect_answer(after, f_opts_bytes=5)  # LinkADRReq
+
+
+@pytest.mark.requires("virtual time")
+async def test_a_device_that_is_given_to_a_server_is_nobody_elses_from_then_on(rig):
+    """Another one had its frames before; what comes again is answered three times, and no more."""
+    rig.put_on("lns-b", "east")
+    device = rig.provision("moved", f_cnt=10, strategy="None", relaxed_f_cnt=False)
+    before = await hear(rig, device, "east", "west")
+    await rig.change_record(device, server="lns-a")
+    after = await hear(rig, device, "west", confirmed=True)
+    for _ in range(4):
+        await tell(rig, after, "west")
+        await rig.wait(seconds(3))
+    rig.expect(before, FIRST + ELSEWHERE, first="east", elsewhere="west")
+    answered = FIRST + AGAIN * 3
+    rig.expect(after, answered + ONE_TOO_MANY, first="west", again=["west"] * 3, limit="west")
 
 
 @pytest.mark.requires("virtual time")  # no wire has a part in it

@@ -71,6 +71,18 @@ async def test_a_moment_that_is_far_ahead_spoils_no_later_answer(rig):
         await says(rig, IN_RX2, older_us=milliseconds(700))
 
 
+@pytest.mark.parametrize(("ahead_ms", "words"), [(95, IN_RX2), (105, FIRST)])
+async def test_a_moment_is_asked_about_that_is_ahead_by_more_than_a_tenth_of_a_second(
+    rig, ahead_ms, words
+):
+    """By less it may be what texts take, and all before were late: so are those behind it."""
+    rig.only("west")
+    await says(rig, FIRST)
+    await rig.wait(seconds(20))
+    await says(rig, FIRST, older_us=-milliseconds(ahead_ms))
+    await says(rig, words, older_us=milliseconds(550))
+
+
 async def knows_of(rig, *, clocks, which):
     """So many radios show their clocks; by each of `which` it is known how late a frame is."""
     rig.only("west")

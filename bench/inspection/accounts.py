@@ -386,7 +386,7 @@ class Accounts:
                 named = self._clocks.named.get(event["station"], frozenset())
                 self._late.outcome(event, named if self._alone else frozenset())
                 self._unverified.outcome(event)
-                self._requests.decided(event)
+                yield from self._requests.decided(event, self._check(event, "request"))
                 yield from self._claimed(event)
             case "upstream.published" | "upstream.status":
                 self._unverified.message(event)

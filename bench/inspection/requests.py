@@ -35,8 +35,8 @@ class Requests:
     waiting: defaultdict[tuple[str, str], list[tuple[object, ...]]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    statuses: set[tuple[str, str]] = field(default_factory=set)
-    """Whose status applications want, by server and device."""
+    statuses: dict[tuple[str, str], bool] = field(default_factory=dict)
+    """Whose status applications want, by server and device; whether the next one is surely it."""
     statuses_told: set[str] = field(default_factory=set)
     """Which devices have told theirs since an application wanted it."""
     telling: dict[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Requests:
         """A server has ended: what waited there is lost."""
         for key in [key for key in self.waiting if key[0] == lns]:
             del self.waiting[key]
-        self.statuses = {key for key in self.statuses if key[0] != lns}
+        self.statuses = {key: sure for key, sure in self.statuses.items() if key[0] != lns}
 
     def tell(self, event: Event, check: Scrutiny) -> Iterator[Found]:
         """A server says what has become of a request."""
@@ -105,8 +105,11 @@ class Requests:
             if untold:
                 yield f"requests for {dev_eui}: {untold} more than were queued or refused"
 
-    def decided(self, event: Event) -> None:
-        """What became of a reception: a new frame that tells a status goes up with it."""
+    def decided(self, event: Event, check: Scrutiny) -> Iterator[Found]:
+        """What became of a reception: a new frame that tells a status goes up with it.
+
+        Nobody has to be asked for it any more then, and the server has said so before.
+        """
         frame_id = event.get("frame_id", "")
         if event.get("level2") == "NotOwner":
             return
@@ -119,6 +122,8 @@ class Requests:
         if tells and event["f_cnt"] > before:
             names = ("lns", "station", "dev_eui", "f_cnt")
             self.statuses_due[tuple(event[name] for name in names)] = frame_id
+        if tells and self.statuses.get((event.get("lns", ""), event["dev_eui"]), False):
+            yield check.wrong("status", "done, as the device has told it", "still wanted")
 
     def status_unsaid(self, said: Collection[tuple[object, ...]]) -> Iterator[str]:
         """Which statuses that devices told no application was told of."""
@@ -141,7 +146,7 @@ class Requests:
         key = event.get("lns", ""), dev_eui
         if key not in self.statuses:
             yield check.wrong(event["stage"], "a status that an application wants", "none")
-        self.statuses.discard(key)
+        self.statuses.pop(key, None)
         if event["stage"] == "done" and dev_eui not in self.statuses_told:
             yield check.wrong("done", "what the device has told", "what nobody did")
         due = None if event["stage"] == "done" else "NotAnswered"
@@ -163,8 +168,9 @@ class Requests:
         if asked["wants"] == "downlink" and reason != "UnknownDevice":
             yield from check.same("request", _kind(asked), _kind(event))
         if event["stage"] == "queued" and asked["wants"] == "status":
-            self.statuses.add((event.get("lns", ""), dev_eui))
-            if dev_eui not in self.telling.values():
+            is_told = dev_eui in self.telling.values()
+            self.statuses[event.get("lns", ""), dev_eui] = not is_told
+            if not is_told:
                 self.statuses_told.discard(dev_eui)
         if event["stage"] == "queued" and asked["wants"] == "downlink":
             self.waiting[event.get("lns", ""), dev_eui].append(_kind(event))

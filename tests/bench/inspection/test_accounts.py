@@ -507,6 +507,26 @@ def test_only_a_status_that_somebody_wants_is_told_of() -> None:
     assert wrong.endswith("reason: expected NotAnswered, observed none")
 
 
+@pytest.mark.parametrize("is_done", [True, False])
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_status_that_is_wanted_is_done_by_the_frame_that_tells_it(
+    *, is_early: bool, is_done: bool
+) -> None:
+    """What is wanted while the frame is under way may be wanted still."""
+    books = accounts()
+    wants = {"wants": "status", "f_port": None, "confirmed": None, "payload_bytes": None}
+    if not is_early:
+        books.status_told(ALPHA, "tells")
+    said(books, asks(wants="status"), tells("queued", **wants))
+    books.status_told(ALPHA, "tells")
+    if is_done:
+        said(books, tells("done", **wants))
+    names = {"status": "NonDuplicate", "dev_eui": ALPHA, "dev_addr": "26000001", "f_cnt": 12}
+    found = said(books, event("lns.outcome", frame_id="tells", answer="NotAsked", **names))
+    due = "status: expected done, as the device has told it, observed still wanted"
+    assert [one.endswith(due) for one in found] == [True] * (is_early and not is_done)
+
+
 def test_a_clock_that_was_shown_is_not_asked_for_again_and_again() -> None:
     named = text("up", 0, msgtype="getxtime", xtimes=[7 << 48 | 1, 0])
     clockless = text("up", 0, msgtype="getxtime", xtimes=[0, 0])
