@@ -71,10 +71,10 @@ def with_status(
 
 
 _DEVICES = """
--- One row per device of a case: the struct of what was agreed of it before the case began.
+-- One row per device of a case: what was agreed of it before that, and whose it was since when.
 SELECT run, case, dev_eui, min_by(struct(activation, strategy, relaxed_f_cnt, f_cnt_bits, nb_trans,
-  f_cnt_up, f_cnt_down, lorawan, server, only_at, dev_status_s, join_eui, join_nonce_min), t_us)
-  AS device FROM case_device GROUP BY run, case, dev_eui"""
+  f_cnt_up, f_cnt_down, lorawan, only_at, dev_status_s, join_eui, join_nonce_min), t_us) AS device,
+  array_sort(collect_list(struct(t_us, server))) AS servers FROM case_device GROUP BY ALL"""
 
 _ADDRESSES = f"""
 -- Who uses a DevAddr in a case: the device and session whose frames bear it, forged ones too, and
@@ -91,7 +91,7 @@ _OF_CASE = """own_lns, lns_count, begun_us, retention_us, on_outage, dwells, ask
 _OF_STATION = f"PARTITION BY station, run, case ORDER BY {_ORDER}"
 # What only the last step asks for, and what only the fold does; packed.
 _REST = """told, frame.readable, frame_id, copy, frame.f_port, genuine, requests_answer, relaxed,
-  short, elsewhere, unrecorded, stranger, device.server IS NOT NULL AS pinned, of_case.on_outage,
+  short, elsewhere, unrecorded, stranger, server IS NOT NULL AS pinned, of_case.on_outage,
   of_case.asks OR of_case.lns_count > 1 AS asks, if(reaches, NULL, owner_no) AS owner_no,
   coalesce(is_shared, false) AS is_shared, device IS NOT NULL AS is_known,
   coalesce(relaxed AND f_cnt <= 1, false) AS first_message,
@@ -106,10 +106,9 @@ _FAULT_HERE = "one.t_us <= coalesce(outcome.t_us, t_us) AND coalesce(one.lns = l
 _FACTS = f"""
 -- One row per reception, with who sent it and who got it, and what the capture shows of its server.
 -- several: it is followed in plain Python. lns: the server that its station is connected to, as
--- what was told of it last says, or else what was told of it first. unrecorded: only another
--- server has a record of its device. lns_life counts the restarts before it, stale_life those that
--- brought an older counter back, stale is the counter that the last of these brought; a server that
--- several cases share starts anew for none of them.
+-- what was told of it last or else first says. unrecorded: only another has a record of its device.
+-- lns_life counts the restarts before it, stale_life those that brought an older counter back, stale
+-- is the counter that the last of these brought; no server of several cases starts anew for them.
 -- reaches: it is proven to be of a device known here (which signs no counter that it cannot have).
 -- store_fault: the store was disturbed by then, had_fault: for any server; unavailable: the server
 -- says so, and is believed because of that; lost: what the frame brought is forgotten; failed: so
@@ -125,13 +124,14 @@ FROM matched |> WHERE heard
 |> LEFT JOIN (SELECT run, case, struct({_OF_CASE}) AS of_case FROM cases) USING (run, case)
 |> LEFT JOIN devices USING (run, case, dev_eui)
 |> LEFT JOIN addresses USING (run, case, dev_addr)
-|> EXTEND coalesce(device.activation = 'abp' AND device.relaxed_f_cnt, false) AS relaxed
+|> EXTEND coalesce(device.activation = 'abp' AND device.relaxed_f_cnt, false) AS relaxed,
+     try_element_at(filter(servers, one -> one.t_us <= t_us), -1).server AS server
 |> EXTEND coalesce(of_case.lns_count > 1 OR of_case.had_outage OR relaxed, false) AS several
 |> EXTEND coalesce(if(several, coalesce(
        last(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {SO_FAR}),
        first(outcome.lns) IGNORE NULLS OVER ({_OF_STATION} {WHOLE})), NULL), of_case.own_lns) AS lns
 |> EXTEND several AND coalesce(exists(of_case.faults, one -> {_FAULT_HERE}), false) AS store_fault,
-     coalesce(device.server != lns, false) AS elsewhere, sent IS NOT NULL AS genuine,
+     coalesce(server != lns, false) AS elsewhere, sent IS NOT NULL AS genuine,
      coalesce(device.only_at != lns, false) AS unrecorded,
      coalesce(device.f_cnt_bits = 16, false) AS short,
      coalesce(sent.session, owner_session, 0) AS session,
