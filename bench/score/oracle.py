@@ -107,7 +107,7 @@ _FACTS = f"""
 -- One row per reception, with who sent it and who got it, and what the capture shows of its server.
 -- several: it is followed in plain Python. lns: the server that its station is connected to, as
 -- what was told of it last or else first says. unrecorded: only another has a record of its device.
--- lns_life counts the restarts before it, stale_life those that brought an older counter back, stale
+-- lns_life counts the restarts before, stale_life those that brought back an older counter, stale
 -- is the counter that the last of these brought; no server of several cases starts anew for them.
 -- reaches: it is proven to be of a device known here (which signs no counter that it cannot have).
 -- store_fault: the store was disturbed by then, had_fault: for any server; unavailable: the server
