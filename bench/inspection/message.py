@@ -151,8 +151,9 @@ class Numbers:
                 self._maybe[topic] = number
             return
         self._messages.add(this)
-        maybe = self._maybe.pop(topic, 0)
-        newest = maybe if number == maybe + 1 else self._newest.get(topic, 0)
+        newest, maybe = self._newest.get(topic, 0), self._maybe.pop(topic, None)
+        if maybe is not None and number == maybe + 1:
+            newest = maybe
         if newest or self.begins_at_one:
             due, wiped_us = newest + 1, self._wiped_us.get(topic.split("/")[1], -1)
             if number != due and self._was_on_its_way(topic, number, check.t_us - wiped_us):

@@ -170,6 +170,8 @@ def test_the_messages_of_a_topic_are_numbered_without_a_gap() -> None:
     assert told(8, "b") + told(7, "a") + told(9, "c") == []
     assert told(9, "d") == ["sequenceNumber"]
     assert told(11, "e") == ["sequenceNumber"]
+    assert told(1, "z") == ["sequenceNumber"]
+    assert told(11, "y") == ["sequenceNumber"]
     numbers.begins_at_one = True
     numbers.forget("lns-b", CHECK.t_us)
     assert told(12, "f") == []
