@@ -109,7 +109,8 @@ def told_of_unawaited(never: list[tuple[str, str]]) -> Iterator[None]:
 def told_of_ill_ended(ended: list[tuple[str, str]]) -> Iterator[None]:
     """Note what was begun, is let go in the middle, and fails then, and of which file it is.
 
-    So is what is let go open, of no file: Python tells the kind of it, as in "unclosed <socket…".
+    So is what is let go open, of no file: Python tells the kind of it, as in "unclosed <socket…",
+    or of a file, which may be the scenario's, the whole sentence: "unclosed file …".
     """
     hook = sys.unraisablehook
 
@@ -119,7 +120,7 @@ def told_of_ill_ended(ended: list[tuple[str, str]]) -> Iterator[None]:
         elif isinstance(failed.exc_value, ResourceWarning):
             said = str(failed.exc_value)
             kind = re.match(r"unclosed (?:event )?<?([\w.]+)", said)
-            ended.append((said if kind is None else kind[1], ""))
+            ended.append((said if kind is None or kind[1] == "file" else kind[1], ""))
         else:
             hook(failed)
 

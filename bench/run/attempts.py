@@ -166,7 +166,9 @@ async def perform(case: Case, rig: Rig, play: Play, turn: Turn = ONLY) -> Verdic
     except Exception as failure:
         error = error or innermost(failure)
     for what, file in ill_ended():
-        if not file:  # the bench closes all that it opens
+        if what.startswith("unclosed file"):  # whoever opened it, perhaps the scenario
+            error = error or what
+        elif not file:  # the bench closes all that it opens
             case.find(serves_not(Owner.LNS, f"{what}: expected to be closed, observed let go open"))
         elif Path(file).is_relative_to(UNDER_TEST):
             said = f"{what}: expected to be ended, observed let go in the middle, where it failed"
