@@ -128,8 +128,8 @@ def _wrong(said: Mapping[str, object], told: Mapping[str, object]) -> str:
         if wrong:
             name = "|".join(wrong)
             types = {type(names[one]) is (int if one == "sequenceNumber" else str) for one in wrong}
-            got = "" if len(types) > 1 else "[^,]*" if types == {True} else ".*, got .*"
-            return rf"{where}{got or '.*'}\$\.({name})`"
+            got = ".*" if len(types) > 1 else "[^,]*" if types == {True} else ".*, got .*"
+            return rf"{where}{got}\$\.({name})`"
     return ""
 
 

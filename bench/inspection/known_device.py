@@ -106,8 +106,8 @@ class Session:
         refused = outcome.get("reason") in ("UpstreamUnavailable", "StoreUnavailable")
         if refused or outcome.get("level2") == "Unavailable":
             self.doubt()
-        self.undecided.discard(outcome.get("f_cnt", -1))
         f_cnt, is_refused = outcome.get("f_cnt"), outcome.get("reason") == "InvalidFrameCounter"
+        self.undecided.discard(f_cnt)
         if not is_refused:
             self.taken = f_cnt
         elif f_cnt == self.newest != self.taken:

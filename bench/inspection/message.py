@@ -30,6 +30,7 @@ _MILLISECOND_US = 1_000
 PUT_ASIDE_US = 2_100_000
 """How long a server takes to put aside what it does not send any more."""
 _ON_ITS_WAY_US = 1_000_000
+"""By then a message has come that was sent before its outbox was lost."""
 _OF_FRAME = re.compile(r"(\.[1-9][0-9]*)?(-([0-9]+)(\.[0-9A-F]{8})?)")
 """In a key, behind the session: the life of a relaxed device, the counter, other bytes."""
 _OF_COPY = re.compile(r"(?:-(.+)-[1-9][0-9]*)?")

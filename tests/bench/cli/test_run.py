@@ -147,11 +147,24 @@ async def test_leaves_open(rig):
 '''
 
 
+def test_what_nobody_closes_is_told_in_the_end_and_nothing_is_lost_by_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What has been there for long is not looked at behind each case."""
+    old = "    import gc\n    gc.collect()\n"
+    (tmp_path / "test_open.py").write_text(LEAVES_OPEN + old)
+    code = main(["run", str(tmp_path / "test_open.py"), "--capture-dir", str(tmp_path / "runs")])
+    said = capsys.readouterr().out
+    assert code == ExitCode.BENCH_ERROR
+    assert said.startswith("1 case: 1 PASS\n")
+    assert "left open to the end: unclosed file" in said
+
+
 def test_a_file_that_nobody_closes_is_told_of_and_nothing_is_lost_by_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "test_open.py").write_text(LEAVES_OPEN)
-    code = main(["run", str(tmp_path / "test_open.py"), "--capture-dir", str(tmp_path / "runs")])
+    (tmp_path / "test_held.py").write_text(LEAVES_OPEN)
+    code = main(["run", str(tmp_path / "test_held.py"), "--capture-dir", str(tmp_path / "runs")])
     said = capsys.readouterr()
     assert code == ExitCode.BENCH_ERROR
     assert said.out.startswith("1 case: 1 ERROR\n")

@@ -1,6 +1,7 @@
 """What is wrong in the names, times and statuses of messages, told by field."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -159,13 +160,16 @@ def test_a_status_has_a_name_of_its_own(name: str, key: str, wrong: list[str]) -
     assert fields(status(body(**names, battery=1, margin=2), [], CHECK)) == wrong
 
 
+def wrong_number(
+    numbers: Numbers, number: int, name: str, topic: str = "lorawan/lns-a/d/up"
+) -> list[str]:
+    numbered = body(sequenceNumber=number, messageId=name)
+    return fields(numbers.compare(topic, numbered, CHECK))
+
+
 def test_the_messages_of_a_topic_are_numbered_without_a_gap() -> None:
     numbers = Numbers()
-
-    def told(number: int, name: str, topic: str = "lorawan/lns-a/d/up") -> list[str]:
-        numbered = body(sequenceNumber=number, messageId=name)
-        return fields(numbers.compare(topic, numbered, CHECK))
-
+    told = partial(wrong_number, numbers)
     assert told(7, "a") == []  # what was before the case nobody knows
     assert told(8, "b") + told(7, "a") + told(9, "c") == []
     assert told(9, "d") == ["sequenceNumber"]
@@ -187,12 +191,9 @@ def test_the_messages_of_a_topic_are_numbered_without_a_gap() -> None:
 def test_what_was_on_its_way_when_an_outbox_was_lost_has_the_number_of_before(
     after_us: int, number: int, wrong: list[str]
 ) -> None:
-    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
+    numbers = Numbers()
     numbers.begins_at_one = True
-
-    def told(number: int, name: str) -> list[str]:
-        return fields(numbers.compare(topic, body(sequenceNumber=number, messageId=name), CHECK))
-
+    told = partial(wrong_number, numbers)
     assert told(1, "a") + told(2, "b") == []
     numbers.forget("lns-a", CHECK.t_us - after_us)
     assert told(number, "c") == wrong
@@ -201,12 +202,9 @@ def test_what_was_on_its_way_when_an_outbox_was_lost_has_the_number_of_before(
 
 
 def test_a_message_that_comes_again_behind_a_lost_outbox_may_be_the_first() -> None:
-    numbers, topic = Numbers(), "lorawan/lns-a/d/up"
+    numbers = Numbers()
     numbers.begins_at_one = True
-
-    def told(number: int, name: str) -> list[str]:
-        return fields(numbers.compare(topic, body(sequenceNumber=number, messageId=name), CHECK))
-
+    told = partial(wrong_number, numbers)
     assert told(1, "a") == []
     numbers.forget("lns-a", CHECK.t_us)
     assert told(1, "a") + told(2, "b") == []
