@@ -252,3 +252,19 @@ async def test_a_session_that_is_over_leaves_its_address_to_other_devices(rig):
     await rig.bravo.send()
     rig.only("west")
     await other.join()
+
+
+@pytest.mark.requires("redis")
+@pytest.mark.fault("store", "is slow, and its server is killed")
+@pytest.mark.parametrize("asks", [True, False])
+async def test_what_a_server_has_handed_over_when_it_is_killed_comes_without_an_outcome(rig, asks):
+    """It waits for its store until it says what became of the frame."""
+    rig.only("west")
+    before = await rig.alpha.send()
+    rig.expect(before, FIRST, first="west")
+    rig.slow_store(milliseconds(150))
+    await rig.say(rig.told(await rig.craft(rig.alpha, confirmed=asks), by="west"), by="west")
+    await rig.wait(milliseconds(200))
+    await rig.kill_lns()
+    await rig.restore_store()
+    await rig.start_lns()

@@ -9,6 +9,7 @@ from scenarios.words import (
     AGAIN,
     ASKED,
     COPY,
+    ENDED,
     EXPIRED,
     FIRST,
     FORGED,
@@ -197,8 +198,8 @@ async def test_an_answer_that_a_server_died_over_is_not_spent(rig):
     for _ in range(4):
         await tell(rig, frame, "west")
         await rig.wait(seconds(2))
-    due = FIRST + REFUSED_AGAIN + EXPIRED + AGAIN * 2 + OVER
-    rig.expect(frame, due, first="west", refused="west", again="west", over="west")
+    due = FIRST + ENDED + EXPIRED + AGAIN * 2 + OVER
+    rig.expect(frame, due, first="west", ended="west", again="west", over="west")
 
 
 @pytest.mark.requires("slow application")

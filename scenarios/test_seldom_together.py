@@ -10,6 +10,7 @@ from scenarios.words import (
     AGAIN,
     ASKED,
     COPY,
+    ENDED,
     EXPIRED,
     FIRST,
     LOST,
@@ -155,7 +156,7 @@ async def test_no_frame_is_kept_that_is_on_its_way_up(rig):
         await rig.wait(seconds(3))
     rig.expect(before, FIRST, first="west")
     for frame in frames:
-        rig.expect(frame, REFUSED + FIRST, refused="west", first="west")
+        rig.expect(frame, ENDED + FIRST, ended="west", first="west")
 
 
 @pytest.mark.fault("store", "cut")

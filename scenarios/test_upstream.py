@@ -12,6 +12,7 @@ from scenarios.words import (
     AGAIN,
     COPY,
     ELSEWHERE,
+    ENDED,
     EXPIRED,
     FIRST,
     OVER,
@@ -241,7 +242,7 @@ async def test_what_the_application_had_not_taken_is_new_after_a_restart(rig, fr
     for frame in under_way:
         await tell(rig, frame, "west")
         await rig.wait(seconds(1))
-        rig.expect(frame, LOST + FIRST, lost="west", first="west")
+        rig.expect(frame, ENDED + FIRST, ended="west", first="west")
     rig.expect(before, FIRST, first="west")
     rig.expect_downlink(device, b"on", port=8, window="C")
 
@@ -264,7 +265,7 @@ async def test_what_is_under_way_beside_what_was_taken_is_new_after_a_restart(ri
     await rig.wait(seconds(1))
     for frame in (before, taken):
         rig.expect(frame, FIRST, first="west")
-    rig.expect(lost, LOST + FIRST, lost="west", first="west")
+    rig.expect(lost, ENDED + FIRST, ended="west", first="west")
     rig.expect_downlink(device, b"on", port=8, window="C")
 
 

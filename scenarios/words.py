@@ -55,6 +55,12 @@ EXPIRED = Table("""
     *        unconfirmed | NonDuplicate dropped(InvalidFrameCounter) NotAsked
 """)
 
+# Its server was ended over it.
+ENDED = Table("""
+    strategy kind        | ended
+    *        *           | no outcome
+""")
+
 # One resubmission too many for this counter value.
 OVER = Table("""
     strategy kind        | over

@@ -1,5 +1,6 @@
 """The parts of a rig in this process: devices, servers, store; and the rig made of such parts."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from bench.device.interfaces import Joining, Sent
 from bench.host.lns_files import device_tables
 from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
-from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Witness
+from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Watched, Witness
 from bench.rig.in_memory.disk_outbox import DiskOutbox
 from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
@@ -176,6 +177,7 @@ class MemoryServer(NetworkServer):
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = self._starts = 0
         self._server: Lns | None = None
+        self._serving: set[asyncio.Task[None]] = set()
         self._links: list[tuple[Eui, MemoryLink]] = []
         self.door: Door | None = None
         self._far: tuple[TwinStore, TwinClaims] | None = None
@@ -205,7 +207,8 @@ class MemoryServer(NetworkServer):
         await self._run()
 
     async def kill(self) -> None:
-        self._outboxes.leave(self.lns)
+        for task in self._serving:
+            task.cancel()
         if self.door is not None:
             await self.door.cut()
         self._leave()
@@ -333,7 +336,9 @@ class MemoryServer(NetworkServer):
             return await self.door.connect(station)
         ours, theirs = link_pair(LINK_US)
         self._links.append((station, theirs))
-        self._setup.tasks.create_task(self._serve(self._server, station, theirs))
+        task = self._setup.tasks.create_task(self._serve(self._server, station, theirs))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         return ours
 
     async def _open_door(self, server: Lns) -> None:
@@ -402,7 +407,7 @@ class MemoryServer(NetworkServer):
             store=store,
             claims=claims,
             shared=shared,
-            application=self._outboxes.of_run(self.lns),
+            application=Watched(self._outboxes),
             record=self._record,
             utc=self._utc,
             entropy=Repeating(stream(setup.seed, self.lns, str(self._starts))),

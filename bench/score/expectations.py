@@ -52,8 +52,7 @@ FULL JOIN (
   SELECT run, case, frame_id, copy, station AS heard_station, told, t_us,
     {sentence(*(told(word) for word in WORDS))} AS observed,
     struct({", ".join(f"{told(word)} AS {word}" for word in (*WORDS, "level2"))}) AS observed_words
-  FROM matched LEFT SEMI JOIN expectations USING (run, case, frame_id)
-  WHERE heard) AS seen
+  FROM matched LEFT SEMI JOIN expectations USING (run, case, frame_id) WHERE heard) AS seen
 USING (run, case, frame_id, copy)
 |> EXTEND if(due_words.level2 IS NULL, NULL, observed_words.level2) AS level2
 |> SET observed = concat_ws(' ', observed, level2)"""
@@ -74,7 +73,7 @@ FROM (
      CASE WHEN due IS NULL THEN '{Grade.NOT_EXPECTED}'
        WHEN heard_station IS NULL THEN '{Grade.NOT_DELIVERED}'
        WHEN heard_station != due_station THEN '{Grade.OTHER_STATION}'
-       WHEN NOT told THEN '{Grade.NO_OUTCOME}'
+       WHEN NOT told THEN if(due_words.upstream = '-', '{Grade.AGREES}', '{Grade.NO_OUTCOME}')
        WHEN due_words <=> struct({", ".join(f"observed_words.{word}" for word in WORDS)}, level2)
          THEN '{Grade.AGREES}'
        ELSE '{Grade.DIFFERS}' END AS grade,
@@ -126,8 +125,7 @@ LEFT JOIN (
     row_number() OVER (PARTITION BY run, case, frame_id ORDER BY t_us, station, seq) - 1 AS n
   FROM dnmsgs JOIN (SELECT run, case, station, xtime AS tap_xtime,
       max_by(frame_id, t_us) AS frame_id FROM matched WHERE heard GROUP BY ALL)
-    USING (run, case, station, tap_xtime))
-USING (run, case, frame_id, n)
+    USING (run, case, station, tap_xtime)) USING (run, case, frame_id, n)
 WHERE (pos = 0 AND sent IS NULL) OR (sent AND NOT says[field] <=> due)"""
 
 _WRONG_BODIES = """

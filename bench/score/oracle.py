@@ -112,15 +112,16 @@ _FACTS = f"""
 -- reaches: it is proven to be of a device known here (which signs no counter that it cannot have).
 -- store_fault: the store was disturbed by then, had_fault: for any server; unavailable: the server
 -- says so, and is believed because of that; lost: what the frame brought is forgotten; failed: so
--- it is, for the upstream did not take it, or its server stumbled; stranger: its server could not
--- tell who sent it; unkept: its answer was withheld: nothing could be kept, or its counters are
--- used up. is_wanted: the application has something for the device, is_asked: the network has;
--- agreed: a join and what it is held against.
+-- it is, for the upstream did not take it, or its server stumbled, or was_cut off over it;
+-- stranger: its server could not tell who sent it; unkept: its answer was withheld: nothing could
+-- be kept, or its counters are used up. is_wanted: the application has something for the device,
+-- is_asked: the network has; agreed: a join and what it is held against.
 FROM matched |> WHERE heard
+|> LEFT JOIN (SELECT row_id, true AS was_cut FROM cut_short) USING (row_id)
 |> SELECT row_id, run, case, station, t_us, struct(outcome.seq AS told_seq, source, seq) AS place,
-     told, is_join, frame_id, frame.dev_addr, frame, copy, dev_eui, sent, outcome,
-     frame.confirmed OR frame.adr_ack_req OR frame.link_check OR frame.device_time
-       AS requests_answer
+     coalesce(was_cut, false) AS was_cut, told, is_join, frame_id, frame.dev_addr, frame, copy,
+     dev_eui, sent, outcome, frame.confirmed OR frame.adr_ack_req OR frame.link_check
+       OR frame.device_time AS requests_answer
 |> LEFT JOIN (SELECT run, case, struct({_OF_CASE}) AS of_case FROM cases) USING (run, case)
 |> LEFT JOIN devices USING (run, case, dev_eui)
 |> LEFT JOIN addresses USING (run, case, dev_addr)
@@ -153,8 +154,8 @@ FROM matched |> WHERE heard
      if(session = 0, device.f_cnt_up, NULL) AS preset, sent.t_us AS sent_us, store_fault,
      coalesce((store_fault AND outcome.reason IN ('StoreUnavailable',
        if(is_join, NULL, 'UnknownDevice'))) OR (is_join AND of_case.has_mistake
-       AND outcome.reason = 'InternalError'), false) AS lost,
-     coalesce((of_case.has_failure AND outcome.reason = 'UpstreamUnavailable')
+       AND outcome.reason = 'InternalError') OR (is_join AND was_cut), false) AS lost,
+     coalesce(was_cut OR (of_case.has_failure AND outcome.reason = 'UpstreamUnavailable')
        OR (of_case.has_mistake AND outcome.reason = 'InternalError'), false) AS failed,
      coalesce(outcome.answer = 'Suppressed' AND (device.f_cnt_down >= 4294967000 OR
        exists(of_case.faults, one -> one.is_store AND (NOT several OR {_FAULT_HERE})))
@@ -442,8 +443,7 @@ FROM worth |> SELECT *, rest.*
          THEN 'only the accept tells whose address it is'
        WHEN unkept AND oracle_answer = 'due' THEN 'the store failed, or no counter was left'
        WHEN evicted_us <= t_us + {RACE_US} THEN 'level 1 was full'
-       WHEN is_wanted
-         AND outcome.answer IN ('RX1', 'RX2', 'TooLate', 'Suppressed')
+       WHEN is_wanted AND outcome.answer IN ('RX1', 'RX2', 'TooLate', 'Suppressed')
          AND oracle_answer NOT IN ('due', 'open') THEN 'the application had something to send'
      END AS unknowable,
      coalesce({told("status")} = oracle_status, false) AS status_agrees,

@@ -201,8 +201,9 @@ FROM others
      bool_or(kind = 'fault.begin' AND coalesce(rest.seam = 'program', false)) AS has_mistake,
      min(t_us) FILTER (WHERE kind = 'upstream.failed' OR kind = 'fault.begin'
        AND rest.seam IN ('store', 'redis', 'lns', 'program', 'upstream', 'broker')) AS failed_us,
-     max(CAST(get_json_object(rest.detail, '$.us') AS BIGINT)) FILTER (WHERE kind = 'fault.begin'
-       AND rest.seam = 'upstream' AND rest.fault = 'delay') AS upstream_late_us,
+     max(CAST(get_json_object(rest.detail, if(rest.seam = 'store', '$.after_us', '$.us')) AS
+       BIGINT)) FILTER (WHERE kind = 'fault.begin' AND (rest.seam, rest.fault) IN
+       (('upstream', 'delay'), ('store', 'slow disk'))) AS upstream_late_us,
      -- What stands between the taps is slowed down on purpose; what stands before is not timed.
      min(t_us) FILTER (WHERE kind = 'fault.begin'
        AND rest.seam IN ('lns', 'store', 'redis', 'upstream', 'broker')) AS slowed_us,

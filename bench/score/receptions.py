@@ -105,8 +105,7 @@ FROM {texts}
          AND said.FCtrl BETWEEN 0 AND 255 AND said.FCnt BETWEEN 0 AND 65535
          AND said.FOpts RLIKE {_HEX} AND length(said.FOpts) / 2 = said.FCtrl & 15
          AND said.FRMPayload RLIKE {_HEX} AND said.FPort BETWEEN -1 AND 255
-         AND (said.FPort >= 0 OR said.FRMPayload = '')
-         AND (said.FPort != 0 OR said.FOpts = '')
+         AND (said.FPort >= 0 OR said.FRMPayload = '') AND (said.FPort != 0 OR said.FOpts = '')
          AND length(said.FOpts) / 2 + length(said.FRMPayload) / 2 + 13 <= 255
        OR said.msgtype = 'jreq' AND said.MHdr = 0 AND join_eui_ IS NOT NULL
          AND join_dev_eui_ IS NOT NULL AND said.DevNonce BETWEEN 0 AND 65535), false) AS readable
@@ -117,10 +116,8 @@ FROM {texts}
      END AS frame_id,
      CASE WHEN is_data THEN {data_phy}
        WHEN is_request THEN {join_phy} END AS phy,
-     if(is_data, dev_addr_, NULL) AS dev_addr,
-     if(readable, mic_, NULL) AS mic,
-     if(readable, said.MIC & {_UINT32}, NULL) AS mic_no,
-     if(is_data, said.FCnt, NULL) AS f_cnt_wire,
+     if(is_data, dev_addr_, NULL) AS dev_addr, if(readable, mic_, NULL) AS mic,
+     if(readable, said.MIC & {_UINT32}, NULL) AS mic_no, if(is_data, said.FCnt, NULL) AS f_cnt_wire,
      if(is_request, join_eui_, NULL) AS join_eui,
      if(is_request, join_dev_eui_, NULL) AS join_dev_eui,
      if(is_request, said.DevNonce, NULL) AS dev_nonce,
@@ -132,8 +129,7 @@ FROM {texts}
      if(is_data, upper(said.FOpts) RLIKE '{_OTHERS}02', NULL) AS link_check,
      if(readable, coalesce(said.upinfo.xtime, 0), NULL) AS xtime,
      if(readable, said.upinfo.rssi, NULL) AS rssi_dbm,
-     if(readable, said.upinfo.snr, NULL) AS snr_db,
-     if(readable, CAST(said.DR AS INT), NULL) AS dr,
+     if(readable, said.upinfo.snr, NULL) AS snr_db, if(readable, CAST(said.DR AS INT), NULL) AS dr,
      if(readable, said.Freq, NULL) AS freq_hz
 |> DROP said, join_eui_, join_dev_eui_, dev_addr_, mic_, is_data, is_request"""
 
@@ -339,8 +335,7 @@ SELECT run, station, kind, measured_from, cast(count_if(NOT disturbed) AS INT) A
   cast(round(percentile(consumed_us, 0.5) {_CLEAN}) AS BIGINT) AS consumed_p50_us,
   cast(round(percentile(consumed_us, 0.95) {_CLEAN}) AS BIGINT) AS consumed_p95_us,
   cast(round(percentile(consumed_us, 0.99) {_CLEAN}) AS BIGINT) AS consumed_p99_us,
-  max(consumed_us) {_CLEAN} AS consumed_max_us,
-  min(margin_rx1_us) {_CLEAN} AS margin_min_us,
+  max(consumed_us) {_CLEAN} AS consumed_max_us, min(margin_rx1_us) {_CLEAN} AS margin_min_us,
   cast(round(percentile(margin_rx1_us, 0.01) {_CLEAN}) AS BIGINT) AS margin_p1_us,
   cast(count_if(NOT disturbed AND usable = 'none') AS INT) AS late,
   cast(count_if(NOT disturbed AND aimed = 'RX1' AND usable = 'RX2') AS INT) AS late_for_rx1

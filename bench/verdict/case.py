@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, Protocol
 
 from bench.capture.reading import Event, contents
-from bench.verdict.expectation import ABSENT, NO_LINK, Due, Evidence, Heard, Reasons, Words
+from bench.verdict.expectation import ABSENT, NO_LINK, NOTHING, Due, Evidence, Heard, Reasons, Words
 from bench.verdict.owner import FINDING, SURE_STALL_MAX_US, Found
 from bench.verdict.particulars import ANSWER_FIELDS, may_be_said, wrong_bodies, wrong_particulars
 from lns.lorawan.identifiers import Eui
@@ -434,9 +434,9 @@ def _wrong_words(
     evidence: Evidence, frame_id: str, n: int, expected: Words, reception: Heard
 ) -> Reasons:
     where = f"{frame_id} #{n} through {evidence.name(reception.station)}"
-    if reception.outcome is None:
+    if reception.outcome is None and expected != NOTHING:
         return [("LNS", f"{where}: no outcome, expected {expected}")]
-    if reception.outcome != expected:
+    if reception.outcome not in (None, expected):
         return [("LNS", f"{where}: expected {expected}, observed {reception.outcome}")]
     return []
 
@@ -460,16 +460,14 @@ def violations(evidence: Evidence) -> list[str]:
 
 
 def _one_outcome_per_reception(evidence: Evidence) -> Iterator[str]:
-    since_us: dict[tuple[str, int | None], int] = {}
-    for reception in evidence.receptions:
-        station, t_us = reception.station, reception.t_us
-        first_us = since_us.setdefault((station, reception.xtime), t_us)
-        if reception.outcome is None and not evidence.was_cut_short(station, first_us, t_us):
-            name = evidence.name(station)
-            yield f"{reception.frame_id or 'unreadable'} through {name} has no outcome"
-    for outcome in evidence.surplus_outcomes:
-        frame = outcome.get("frame_id", "unreadable")
-        yield f"{frame}: an outcome without a reception at {outcome['station']}"
+    cut_short = evidence.cut_short
+    for one in evidence.receptions:
+        if one.outcome is None and one not in cut_short:
+            through = evidence.name(one.station)
+            yield f"{one.frame_id or 'unreadable'} through {through} has no outcome"
+    for row in evidence.surplus_outcomes:
+        frame, station = row.get("frame_id", "unreadable"), row["station"]
+        yield f"{frame}: an outcome without a reception at {station}"
 
 
 def is_all_published(events: Sequence[Event]) -> bool:
@@ -478,16 +476,19 @@ def is_all_published(events: Sequence[Event]) -> bool:
 
 
 def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
-    owed: Counter[tuple[str | None, str, int | None, bool]] = Counter()
-    for outcome in evidence.outcomes:
-        if outcome["upstream"] != "dropped":
-            marked = outcome["upstream"] == "marked"
-            key = (outcome.get("dev_eui"), outcome["station"], outcome.get("f_cnt"), marked)
-            owed[key] += 1
-    got = Counter(
-        (body.get("devEui"), body.get("station", ""), body.get("fCnt"), body.get("dupMsg", False))
-        for body in evidence.published
+    owed = Counter[_Published](
+        (one.get("dev_eui"), one["station"], one.get("f_cnt"), one["upstream"] == "marked")
+        for one in evidence.outcomes
+        if one["upstream"] != "dropped"
     )
+    unsaid = Counter((one.station, one.without_mic) for one in evidence.cut_short)
+    got, may_be = Counter[_Published](), Counter[_Published]()
+    for body in evidence.published:
+        station, f_cnt = body.get("station", ""), body.get("fCnt")
+        key = (body.get("devEui"), station, f_cnt, body.get("dupMsg", False))
+        got[key] += 1
+        frame = f"{body.get('devAddr')}:{f_cnt & 0xFFFF if isinstance(f_cnt, int) else ''}"
+        may_be[key] = unsaid[station, frame]
     # What is put aside may be on its way: it comes now, when it is released, or both, or never.
     came = {one: (us, evidence.ids_us.get(one, [-1])) for one, us in evidence.parked_us.items()}
     never = Counter(_frame_of(one) for one, (us, came_us) in came.items() if max(came_us) < us)
@@ -495,7 +496,7 @@ def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
     for key in sorted(owed.keys() | got.keys(), key=str):
         dev_eui, station, f_cnt, marked = key
         left, frame = never if owed[key] > got[key] else again, f"{dev_eui} {f_cnt}"
-        missed = abs(owed[key] - got[key])
+        missed = max(0, owed[key] - got[key], got[key] - owed[key] - may_be[key])
         excused = min(missed, left[frame])
         left[frame] -= excused
         if missed > excused:
@@ -511,6 +512,7 @@ def _forwarded_means_published(evidence: Evidence) -> Iterator[str]:
             yield f"message id {message_id} was used {times} times"
 
 
+_Published = tuple[str | None, str, int | None, bool]  # DevEUI, station, FCnt, whether it is marked
 _MESSAGE = re.compile(r"([0-9A-F]{16})-[0-9A-F]{8}(?:\.[0-9]+)?-([0-9]+)")
 
 
@@ -530,10 +532,9 @@ def _one_answer_per_reception(evidence: Evidence) -> Iterator[str]:
         (event["station"], event["xtime"]) for event in evidence.downlinks if "xtime" in event
     )
     at_the_tap: Counter[tuple[str, int | None]] = Counter(evidence.dnmsgs)
-    told_us = {
-        (outcome["station"], outcome.get("xtime")): outcome["t_us"] for outcome in evidence.outcomes
-    }
-    for key in sorted(owed.keys() | sent.keys() | at_the_tap.keys(), key=str):
+    told_us = {(one["station"], one.get("xtime")): one["t_us"] for one in evidence.outcomes}
+    cut_short = {(one.station, one.xtime) for one in evidence.cut_short}
+    for key in sorted((owed.keys() | sent.keys() | at_the_tap.keys()) - cut_short, key=str):
         unseen = at_the_tap[key] < owed[key] and not evidence.is_blind(key[0], told_us[key])
         if owed[key] != sent[key] or at_the_tap[key] > owed[key] or unseen:
             yield (

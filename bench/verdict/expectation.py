@@ -41,9 +41,16 @@ class Words:
     level2: str = ABSENT
 
     def __str__(self) -> str:
+        if self == NOTHING:
+            return _NOTHING
         reason = "" if self.reason == ABSENT else f"({self.reason})"
         level2 = "" if self.level2 == ABSENT else f" {self.level2}"
         return f"{self.status} {self.upstream}{reason} {self.answer}{level2}"
+
+
+_NOTHING = "no outcome"
+NOTHING = Words(ABSENT, ABSENT, ABSENT, ABSENT)
+"""What is due of a reception over which the server is ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +171,10 @@ _WORDS = re.compile(r"(\S+)\s+(\w+)(?:\((\w+)\))?\s+(\w+)(?:\s+(\w+))?")
 def words(text: str) -> Words:
     """Read "status upstream(reason) answer", and a word of level 2 if there is one.
 
-    The status is "-" where level 1 is not reached.
+    The status is "-" where level 1 is not reached. "no outcome" is due where the server is ended.
     """
+    if text.strip() == _NOTHING:
+        return NOTHING
     found = _WORDS.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not 'status upstream(reason) answer'")
@@ -231,6 +240,11 @@ class Heard:
     outcome: Words | None = None
     level2: str = ABSENT
 
+    @property
+    def without_mic(self) -> str:
+        """DevAddr and 16 bits of the counter; nothing of what cannot be read."""
+        return (self.frame_id or "").rpartition(":")[0]
+
 
 @dataclass(slots=True)
 class Evidence:
@@ -268,7 +282,7 @@ class Evidence:
     """Whether a store has lost everything: whose a frame is, another server may be told."""
     lns_killed_us: list[int] = field(default_factory=list)
     upstream_late_us: int = 0
-    """How long a scenario has let a message wait for its outbox, at most."""
+    """How long a scenario has let a message wait for its outbox or its disk, at most."""
     lns_restarted_us: int | None = None
     lns_restarts: int = 0
     stalls_us: list[int] = field(default_factory=list)
@@ -316,18 +330,24 @@ class Evidence:
         lost_us = [*self.links_lost_us.get(station, ())[:1], self.lns_restarted_us]
         return any(at_us is not None and at_us <= t_us + UNDER_WAY_US for at_us in lost_us)
 
-    def was_cut_short(self, station: str, since_us: int, t_us: int) -> bool:
-        """Whether a scenario may have ended the server while it had to do with what it was told.
+    @property
+    def cut_short(self) -> list[Heard]:
+        """The receptions without an outcome over which a scenario may have ended the server.
 
-        It was told the same text `since_us`: which of these has no outcome nobody knows. A copy
-        waits until its first one is delivered, and then for its own delivery.
+        Its message may be out by then, and so may its answer. When a station tells the same text
+        again, nobody knows which of them has no outcome. A copy waits until its first one is
+        delivered, and then for its own delivery.
         """
-        if not self.lns_restarts:
-            return False
-        lost_us = [*self.links_lost_us.get(station, ())]
-        lost_us += self.lns_killed_us if station in self.cut else ()
         within_us = UNDER_WAY_US + 2 * self.upstream_late_us
-        return any(since_us <= at_us <= t_us + within_us for at_us in lost_us)
+        since_us: dict[tuple[str, int | None], int] = {}
+        cut_short: list[Heard] = []
+        for one in self.receptions if self.lns_restarts else ():
+            first_us = since_us.setdefault((one.station, one.xtime), one.t_us)
+            lost_us = [*self.links_lost_us.get(one.station, ())]
+            lost_us += self.lns_killed_us if one.station in self.cut else ()
+            was_ended = any(first_us <= at_us <= one.t_us + within_us for at_us in lost_us)
+            cut_short += [one] if one.outcome is None and was_ended else []
+        return cut_short
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> "Evidence":
@@ -451,6 +471,8 @@ def _read_fault(evidence: Evidence, event: Event) -> None:
     match event["seam"], event["fault"]:
         case "upstream", "delay":
             evidence.upstream_late_us = max(evidence.upstream_late_us, event["detail"]["us"])
+        case "store", "slow disk":
+            evidence.upstream_late_us = max(evidence.upstream_late_us, event["detail"]["after_us"])
         case "store", "restart" if event["detail"]["empty"]:
             evidence.is_forgotten = True
         case "tap", "cut":

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -267,7 +266,6 @@ class Outboxes:
         self._refusals: list[str | None] = []
         self._full: set[str] = set()
         self._delays_us: list[tuple[str | None, int]] = []
-        self._killed = Counter[str]()
         self._away: dict[str, str] = {}
         self._kept: list[_Published] = []
         self._mistakes: list[str] = []
@@ -374,12 +372,8 @@ class Outboxes:
         if self._broker.is_up and self._away.get(lns) != "cut":
             self._disks[lns].broker.listen()
 
-    def leave(self, lns: str) -> None:
-        """A server is about to be killed: what it hands over from now on comes to nothing."""
-        self._killed[lns] += 1
-
     async def kill(self, lns: str) -> None:
-        """A server that has left is killed."""
+        """Whoever hands over for a server is gone; its outbox goes with it."""
         if lns in self._disks:
             await self._disks[lns].kill()
             if len(self._disks) == 1:  # whoever else is there may be tried again
@@ -404,20 +398,14 @@ class Outboxes:
         for disk in [*self._disks.values()][:1]:
             disk.look_at_loop()
 
-    def of_run(self, lns: str) -> "OfRun":
-        """What takes the messages of a server until it is killed."""
-        return OfRun(self, self._killed[lns])
-
-    async def publish(self, message: ForApplication, *, run: int | None = None) -> None:
+    async def publish(self, message: ForApplication) -> None:
         """Take one message; UpstreamUnavailable where a scenario wants it so."""
-        self._look_alive(message, run)
         if message.lns in self._mistakes:
             stumble(self._mistakes, message.lns)
         delay = next((one for one in self._delays_us if one[0] in (None, message.lns)), None)
         if delay is not None:
             self._delays_us.remove(delay)
             await asyncio.sleep(delay[1] / 1_000_000)
-            self._look_alive(message, run)
             if self.are_on_disk:
                 self._disks[message.lns].hold(message.message_id)
         refusal = next((n for n, of in enumerate(self._refusals) if of in (None, message.lns)), -1)
@@ -436,11 +424,6 @@ class Outboxes:
         await upstream.publish(message)
         [(number, taken)] = upstream.numbered
         self._send(taken.topic, taken.body(number))
-
-    def _look_alive(self, message: ForApplication, run: int | None) -> None:
-        """Whoever is killed goes on with nothing: CancelledError."""
-        if run not in (None, self._killed[message.lns]):
-            raise asyncio.CancelledError
 
     def _send(self, topic: str, body: _Body) -> None:
         away = self._away.get(str(body["lns"]))
@@ -481,20 +464,19 @@ class Outboxes:
 
 
 @dataclass(frozen=True, slots=True)
-class OfRun:
-    """What one run of a network server hands over, and whether it comes where it is to be."""
+class Watched:
+    """What network servers hand over, and whether it comes where it is to be."""
 
     outboxes: Outboxes
-    run: int
 
     async def publish(self, message: ForApplication) -> None:
         outboxes, began_us = self.outboxes, now_us()
         if outboxes.are_on_disk:
-            return await outboxes.publish(message, run=self.run)
+            return await outboxes.publish(message)
         wait_us = outboxes.longest_wait_us
         before = len(outboxes.heard(message))
         try:
-            await outboxes.publish(message, run=self.run)
+            await outboxes.publish(message)
             outboxes.look(message, before)
         except UpstreamUnavailable as unavailable:
             if not outboxes.may_refuse(message.lns, str(unavailable)):

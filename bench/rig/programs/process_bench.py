@@ -31,7 +31,7 @@ from bench.host.program import (
 )
 from bench.host.relay import Note, Relay
 from bench.rig.case_setup import CaseSetup
-from bench.rig.in_memory.application import STATUS_TOPIC, UP_TOPIC
+from bench.rig.in_memory.application import STATUS_TOPIC, UP_TOPIC, Witness
 from bench.rig.provisioning import Provisioned
 from bench.station import web_socket
 from bench.station.web_socket import StationTls, TapServer, WebSocketLink
@@ -109,6 +109,7 @@ class ProcessBench:
         self._still_to_come = 0
         self._owners: dict[Eui, Case] = {}
         self._cases: set[Case] = set()
+        self._witnesses: dict[Case | None, Witness] = {}
         self._folders = 0
         self._starts = Starts()
         self._made = 0
@@ -332,11 +333,13 @@ class ProcessBench:
             self.capture.record(source, kind, contents(event), t_us=event["t_us"])
 
     def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
-        fields: dict[str, object] = {"topic": topic, "body": json.loads(payload)}
         case = self._owners.get(_device_of(topic))
+        self.witness(case).hear(topic, json.loads(payload), properties)
+
+    def witness(self, case: Case | None) -> Witness:
+        """Who hears what servers tell the application of the devices of a case, or of others."""
         record = self.capture.record if case is None else case.record
-        is_status = topic.endswith(STATUS_TOPIC)
-        record("upstream", "upstream.status" if is_status else "upstream.published", fields)
+        return self._witnesses.setdefault(case, Witness(record))
 
     def _stalled(self, late_us: int) -> None:
         self._stalled_us = now_us()

@@ -184,6 +184,7 @@ class ProcessServer(NetworkServer):
 
     def lose_outbox(self) -> None:
         self.own_program().lose_outbox()
+        self._bench.witness(self._setup.case).forget(self.lns)
         self._setup.case.fault("upstream", "wipe", lns=self.lns)
 
     def share_client_id(self) -> None:

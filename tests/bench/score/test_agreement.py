@@ -34,6 +34,10 @@ WRONG_ANSWER = Table("""
     strategy kind        | first
     *        *           | NonDuplicate forwarded RX2
 """)
+ENDED = Table("""
+    strategy kind        | ended
+    *        *           | no outcome
+""")
 
 
 async def test_right(rig, strategy):
@@ -144,6 +148,23 @@ async def test_two_effects_are_due(rig):
     rig.expect_ignored(uplink, by="window")
 
 
+async def test_a_server_is_ended_over_a_frame(rig):
+    """It says nothing of it."""
+    rig.only("west")
+    rig.delay_upstream(seconds(60))
+    frame = await rig.craft(rig.alpha)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.wait(seconds(1))
+    await rig.restart_lns()
+    rig.expect(frame, ENDED, ended="west")
+
+
+async def test_a_server_goes_on(rig):
+    """It says something where it was to be ended."""
+    rig.only("west")
+    rig.expect(await rig.alpha.send(), ENDED, ended="west")
+
+
 async def test_nothing_is_expected(rig):
     """A scenario that proves nothing."""
     await rig.alpha.send()
@@ -212,6 +233,7 @@ def write(root: Path) -> dict[str, Path]:
     bad.write_text(GOOD_AND_BAD, encoding="utf-8")
     good = "slow_backhaul or three_stations or a_replay_a or a_join_heard or new_session"
     good += " or always_listens or was_over_without_the_store or test_explored"
+    good += " or handed_over_when or died_over_is or still_writes"
     side_by_side = {
         "bad": _run(root / "bad", "-p", "lorabench", "--noconftest", str(bad)),
         "good": _run(root / "good", "scenarios", "-k", good),
@@ -241,4 +263,4 @@ def test_python_and_spark_agree_on_every_verdict(scored: Scored) -> None:
     assert words == {"PASS", "FAIL", "INCONCLUSIVE", "ERROR"}
     assert {row["verdict"] for row in scores["scenarios"]["verdicts"]} == {"PASS"}
     told = json.loads((runs["good and bad"] / "score.json").read_text(encoding="utf-8"))
-    assert told["totals"]["PASS"] == 5
+    assert told["totals"]["PASS"] == 6

@@ -293,3 +293,29 @@ def test_what_is_put_aside_may_come_twice(is_aside: bool, broken: bool) -> None:
         message, *aside, restart(), message,
     )  # fmt: skip
     assert rules(events) == [PUBLISHED] * broken
+
+
+@pytest.mark.parametrize(
+    ("f_cnt", "station", "times", "told", "broken"),
+    [
+        (2, WEST, 1, False, []),
+        (65_538, WEST, 1, False, []),  # a station tells 16 bits of it
+        (2, WEST, 2, False, [PUBLISHED]),
+        (3, WEST, 1, False, [PUBLISHED]),
+        (2, EAST, 1, False, [PUBLISHED]),
+        ("2", WEST, 1, False, [PUBLISHED]),
+        (2, WEST, 1, True, [PUBLISHED, ANSWER]),
+    ],
+)
+def test_what_a_server_handed_over_when_it_was_ended_comes_without_an_outcome(
+    f_cnt: int, station: str, times: int, told: bool, broken: list[str]
+) -> None:
+    """So does its answer. What it has said something of is as it says."""
+    dev_addr = FRAME.partition(":")[0]
+    message = published(station, f"{ALPHA}-{dev_addr}-2", f_cnt, devAddr=dev_addr)
+    said = [outcome(WEST, 11, "NonDuplicate dropped Duplicate NotAsked")] if told else []
+    events = in_order(
+        transmit(), heard(WEST, 11), *[message] * times, *said,
+        scheduled(WEST, 11), dnmsg(WEST, 11), link_lost(WEST), restart(),
+    )  # fmt: skip
+    assert rules(events) == broken

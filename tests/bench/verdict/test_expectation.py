@@ -27,8 +27,10 @@ from tests.bench.verdict.written_case import (
     good,
     heard,
     in_order,
+    link_lost,
     outcome,
     published,
+    restart,
     said,
     scheduled,
     transmit,
@@ -185,10 +187,20 @@ def test_a_misspelt_word_comes_with_the_known_ones() -> None:
         ),
         ("- dropped(UnknownDevice) NotAsked", Words("-", "dropped", "UnknownDevice", "NotAsked")),
         ("SoftDuplicate marked TooLate", Words("SoftDuplicate", "marked", "-", "TooLate")),
+        (" no outcome ", Words("-", "-", "-", "-")),
     ],
 )
 def test_words_are_read(text: str, read: Words) -> None:
-    assert words(text) == read
+    assert words(text) == words(str(read)) == read
+
+
+def test_no_outcome_is_due_where_a_server_is_ended() -> None:
+    ended = [link_lost(EAST), restart()]
+    none = due(EAST, 1, "- - - -")
+    assert judge(good(*ended, without=("told east",), due_east=none)) == Verdict(Result.PASS)
+    assert judge(good(*ended, due_east=none)).reasons == (
+        f"{FRAME} #1 through east: expected no outcome, observed {Words(*COPY.split())}",
+    )
 
 
 def test_a_good_case_passes() -> None:
