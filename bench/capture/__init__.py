@@ -3,5 +3,5 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-Record: TypeAlias = Callable[[str, str, dict[str, object]], None]
+Record: TypeAlias = Callable[[str, str, dict[str, object]], object]
 """Writes one event that happens now: its source, its kind, its fields."""

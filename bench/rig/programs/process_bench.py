@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit, urlunsplit
 
+from bench.capture import Record
 from bench.capture.reading import Event, contents
 from bench.clock import until
 from bench.host.fork_server import ForkServer
@@ -338,7 +339,7 @@ class ProcessBench:
 
     def witness(self, case: Case | None) -> Witness:
         """Who hears what servers tell the application of the devices of a case, or of others."""
-        record = self.capture.record if case is None else case.record
+        record: Record = self.capture.record if case is None else case.record
         return self._witnesses.setdefault(case, Witness(record))
 
     def _stalled(self, late_us: int) -> None:
