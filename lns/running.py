@@ -14,10 +14,9 @@ from lns.complaints import Complaints
 from lns.config import Config
 from lns.dedup.claiming import SharedSessions
 from lns.events import Event, Turned, Unrecorded
-from lns.network_server import NetworkServer
 from lns.server import address
 from lns.server.cups_server import CupsServer, StationSetup
-from lns.server.station_server import StationServer
+from lns.server.station_server import ForStations, StationServer
 from lns.startup import Startup, network_server_of
 from lns.station.cups import Category
 from lns.store.memory import MemoryStore
@@ -77,7 +76,7 @@ async def _serve(
 
 async def serve_stations(
     startup: Startup,
-    network_server: NetworkServer,
+    network_server: ForStations,
     record: Record,
     listening: Callable[[str], None],
     stopped: asyncio.Event,

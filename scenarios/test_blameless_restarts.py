@@ -45,6 +45,25 @@ async def test_what_a_killed_server_was_about_to_hand_over_is_lost_behind_a_door
     await rig.wait(seconds(10))
 
 
+@pytest.mark.fault("broker", "is away, and a server that hands over is killed")
+async def test_who_is_killed_behind_a_door_says_nothing_of_what_it_is_about(rig):
+    """What is held up would be told of before its connections have ended, if they ended in order."""
+    rig.open_door()
+    device = rig.provision("softly", strategy="None")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    rig.cut_upstream()
+    rig.delay_upstream(seconds(3))
+    frame = await rig.craft(device)
+    await rig.say(rig.told(frame, by="west"), by="west")
+    await rig.say(rig.told(frame, by="east"), by="east")
+    await rig.wait(milliseconds(2_100))
+    await rig.wipe_producer()
+    await rig.restore_upstream()
+    await rig.wait(seconds(10))
+
+
 @pytest.mark.fault("store", "forgets everything")
 async def test_who_comes_to_an_emptied_store_names_a_frame_as_another_one_was(rig):
     """Two frames of a relaxed device had one counter, and no two servers heard the same of them."""

@@ -1,6 +1,5 @@
 """The parts of a rig in this process: devices, servers, store; and the rig made of such parts."""
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -16,7 +15,7 @@ from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Watched, Witness
 from bench.rig.in_memory.disk_outbox import DiskOutbox
-from bench.rig.in_memory.door import Door
+from bench.rig.in_memory.door import Door, Mortal
 from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.memory_twin import TwinClaims, TwinStore
 from bench.rig.in_memory.mistakes import stumble
@@ -176,8 +175,7 @@ class MemoryServer(NetworkServer):
         self._to_store = StoreWire(lns, setup.record)
         self._to_broker = OutboxWire(outboxes, lns)
         self._stepped_us = self._starts = 0
-        self._server: Lns | None = None
-        self._serving: set[asyncio.Task[None]] = set()
+        self._server: Mortal | None = None
         self._links: list[tuple[Eui, MemoryLink]] = []
         self.door: Door | None = None
         self._far: tuple[TwinStore, TwinClaims] | None = None
@@ -207,11 +205,11 @@ class MemoryServer(NetworkServer):
         await self._run()
 
     async def kill(self) -> None:
-        for task in self._serving:
-            task.cancel()
         if self.door is not None:
             await self.door.cut()
         self._leave()
+        if self._server is not None:
+            self._server.kill()
         if self._capture is not None:
             self._capture.tear()
         self._server = None
@@ -230,7 +228,7 @@ class MemoryServer(NetworkServer):
     async def _run(self) -> None:
         with alive(self.lns):
             await self._outboxes.open(self.lns)
-            self._server = self._new_server()
+            self._server = Mortal(self._new_server())
             await self._open_door(self._server)
 
     def stop(self) -> None:
@@ -280,7 +278,7 @@ class MemoryServer(NetworkServer):
     async def ask(self, dev_eui: Eui, body: bytes, *, waits_until_queued: bool) -> None:
         if self._server is not None:
             with alive(self.lns):
-                self._server.receive_request(f"lorawan/{self.lns}/{dev_eui}/down", body)
+                self._server.server.receive_request(f"lorawan/{self.lns}/{dev_eui}/down", body)
 
     def fill_capture(self, room: int) -> None:
         assert self._capture is not None, "a server that keeps nothing on a disk has no capture"
@@ -336,12 +334,10 @@ class MemoryServer(NetworkServer):
             return await self.door.connect(station)
         ours, theirs = link_pair(LINK_US)
         self._links.append((station, theirs))
-        task = self._setup.tasks.create_task(self._serve(self._server, station, theirs))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        self._setup.tasks.create_task(self._serve(self._server, station, theirs))
         return ours
 
-    async def _open_door(self, server: Lns) -> None:
+    async def _open_door(self, server: Mortal) -> None:
         setup = self._setup
         if setup.door is None:
             return
@@ -370,7 +366,7 @@ class MemoryServer(NetworkServer):
         if self._capture is not None:
             self._capture.record(event)
 
-    async def _serve(self, server: Lns, station: Eui, link: MemoryLink) -> None:
+    async def _serve(self, server: Mortal, station: Eui, link: MemoryLink) -> None:
         with alive(self.lns):
             await server.serve(station, link)
         late_us = now_us() - max(link.ended_us, self._decided_us.get(station, 0))

@@ -16,12 +16,10 @@ followed by its id, not by time: what an application has is written down when it
 
 from bench.score.level2 import STATE_US
 from bench.score.read import ARRIVAL, unpacked
-from bench.score.receptions import BEFORE, told
+from bench.score.receptions import BEFORE, UNDER_WAY_US, told
 from bench.verdict.owner import Owner
 
 RETENTION_US = 60_000_000
-# How long what a network server has said may be on its way; as `bench.verdict.expectation` has it.
-_UNDER_WAY_US = 1_000_000
 ONE_OWNER = "one owner per frame"
 ONE_SERVER_ANSWERS = "one server answers"
 ONE_MESSAGE = "one message under Drop"
@@ -73,18 +71,16 @@ _TOGETHER = {"frame_id": "frame_id", "station": "station", "expected": "other", 
 _ANSWER_KEY = "run, case, station, xtime"
 # Whether the tap may not have seen what was said at told_us: its link was lost, or a server ended.
 _SEEN = f"""
-|> LEFT JOIN (SELECT run, case, station, min(t_us) AS lost_us FROM station_link
-     WHERE case IS NOT NULL GROUP BY run, case, station) USING (run, case, station)
-|> LEFT JOIN (SELECT run, case, get(restarts, 0).t_us AS ended_us FROM cases) USING (run, case)
-|> EXTEND coalesce(least(lost_us, ended_us) <= told_us + {_UNDER_WAY_US}, false) AS is_blind"""
+|> LEFT JOIN (SELECT run, case, get(restarts, 0).t_us AS ended_us, links FROM cases)
+     USING (run, case)
+|> EXTEND coalesce(ended_us <= told_us + {UNDER_WAY_US}, false) OR exists(links,
+     one -> one.station = station AND one.t_us <= told_us + {UNDER_WAY_US}) AS is_blind"""
 # fmt: off
 _LAWS = (
     _law("one outcome per reception",
         """concat(coalesce(frame_id, outcome.frame_id, 'an unreadable text'),
              if(heard, ' has no outcome', ': an outcome without a reception'))""",
-        """
-FROM matched |> WHERE NOT (heard AND told) AND case IS NOT NULL
-|> LEFT ANTI JOIN cut_short USING (row_id)""",
+        "FROM matched |> WHERE NOT (heard AND told OR was_cut) AND case IS NOT NULL",
         frame_id="coalesce(frame_id, outcome.frame_id)", station="station",
         expected="CAST(heard AS INT)", observed="CAST(told AS INT)",
     ),
@@ -103,7 +99,7 @@ FROM (SELECT *, 1 AS owed, 0 AS got FROM (
      coalesce(min(t_us) FILTER (WHERE owed > 0), min(t_us)) AS t_us GROUP BY {_KEY}
 |> LEFT JOIN ({_PUT_ASIDE}) USING (run, case, dev_eui, f_cnt) |> EXTEND f_cnt & 65535 AS wire
 |> LEFT JOIN (SELECT run, case, dev_eui, station, frame.f_cnt_wire AS wire, count(*) AS unsaid
-     FROM cut_short GROUP BY ALL) USING (run, case, dev_eui, station, wire)
+     FROM matched WHERE was_cut GROUP BY ALL) USING (run, case, dev_eui, station, wire)
 |> WHERE greatest(owed - got, got - owed - coalesce(unsaid, 0))
      > coalesce(if(owed > got, never, again), 0)""",
         station="station", expected="owed", observed="got",
@@ -129,13 +125,15 @@ FROM published |> WHERE case IS NOT NULL AND coalesce(said.unverified, 'false') 
         f"""
 FROM (SELECT {_ANSWER_KEY}, 'owed' AS what, t_us FROM outcomes WHERE answer IN ('RX1', 'RX2')
       UNION ALL SELECT {_ANSWER_KEY}, 'sent', t_us FROM scheduled WHERE xtime IS NOT NULL
-      UNION ALL SELECT {_ANSWER_KEY}, 'tapped', t_us FROM passed)
-|> WHERE case IS NOT NULL |> LEFT ANTI JOIN cut_short USING ({_ANSWER_KEY})
+      UNION ALL SELECT {_ANSWER_KEY}, 'tapped', t_us FROM passed
+      UNION ALL SELECT {_ANSWER_KEY}, 'cut', t_us FROM matched WHERE was_cut)
+|> WHERE case IS NOT NULL
 |> AGGREGATE count_if(what = 'owed') AS owed, count_if(what = 'sent') AS sent,
      count_if(what = 'tapped') AS tapped, min(t_us) AS t_us,
-     max(t_us) FILTER (WHERE what = 'owed') AS told_us GROUP BY {_ANSWER_KEY}
+     max(t_us) FILTER (WHERE what = 'owed') AS told_us, count_if(what = 'cut') AS cut
+   GROUP BY {_ANSWER_KEY}
 {_SEEN}
-|> WHERE owed != sent OR tapped > owed OR (tapped < owed AND NOT is_blind)""",
+|> WHERE cut = 0 AND (owed != sent OR tapped > owed OR (tapped < owed AND NOT is_blind))""",
         station="station", expected="owed",
         observed="if(tapped < owed, tapped, greatest(sent, tapped))",
     ),
@@ -241,17 +239,6 @@ FROM (SELECT xtime, station, frame_id, run, case, decision AS level2, 'asked' AS
     ),
 )
 # fmt: on
-
-_CUT_SHORT = f"""
--- The receptions without an outcome over which a scenario may have ended the server: their message
--- may be out by then, and so may their answer.
-FROM matched |> WHERE heard AND NOT told
-|> JOIN (SELECT run, case, {_UNDER_WAY_US} + 2 * coalesce(upstream_late_us, 0) AS within_us,
-     kills, cut FROM cases WHERE size(restarts) > 0) USING (run, case)
-|> LEFT JOIN (SELECT run, case, station, collect_list(t_us) AS lost FROM station_link GROUP BY ALL)
-     USING (run, case, station)
-|> WHERE exists(concat(coalesce(lost, array()), if(array_contains(cut, station), kills, array())),
-     at_us -> at_us BETWEEN since_us AND t_us + within_us)"""
 
 _PASSED = """
 -- The downlinks for an uplink that reached the tap of a station.
@@ -444,7 +431,7 @@ FROM uplinks
      inline(concat({_EACH_OPEN}))"""
 
 QUERIES = {
-    "cut_short": _CUT_SHORT, "passed": _PASSED, "violations": "\nUNION ALL\n".join(_LAWS),
+    "passed": _PASSED, "violations": "\nUNION ALL\n".join(_LAWS),
     "effects_due": _EFFECTS, "entries": _ENTRIES, "uplinks": _UPLINKS, "duplicates": _DUPLICATES,
     "ledger": _LEDGER, "open_entries": _OPEN_ENTRIES,
 }  # fmt: skip

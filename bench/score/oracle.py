@@ -117,9 +117,8 @@ _FACTS = f"""
 -- be kept, or its counters are used up. is_wanted: the application has something for the device,
 -- is_asked: the network has; agreed: a join and what it is held against.
 FROM matched |> WHERE heard
-|> LEFT JOIN (SELECT row_id, true AS was_cut FROM cut_short) USING (row_id)
 |> SELECT row_id, run, case, station, t_us, struct(outcome.seq AS told_seq, source, seq) AS place,
-     coalesce(was_cut, false) AS was_cut, told, is_join, frame_id, frame.dev_addr, frame, copy,
+     was_cut, told, is_join, frame_id, frame.dev_addr, frame, copy,
      dev_eui, sent, outcome, frame.confirmed OR frame.adr_ack_req OR frame.link_check
        OR frame.device_time AS requests_answer
 |> LEFT JOIN (SELECT run, case, struct({_OF_CASE}) AS of_case FROM cases) USING (run, case)

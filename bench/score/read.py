@@ -163,7 +163,7 @@ _CASES = f"""
 FROM others
 |> WHERE case IS NOT NULL AND (kind IN ('case.begin', 'case.end', 'case.station', 'case.lns',
      'case.device', 'fault.begin', 'lns.claim', 'lns.request', 'upstream.failed',
-     'stimulus.missed', {_CONSUMED}) OR {_OUTAGE})
+     'station.link', 'stimulus.missed', {_CONSUMED}) OR {_OUTAGE})
 |> EXTEND {unpacked(_OF_CASES)} AS rest
 |> EXTEND if(kind = 'case.lns', struct(t_us, rest.lns), NULL) AS begun,
      if({_OF_STORE}, from_json(rest.detail,
@@ -191,6 +191,7 @@ FROM others
        FILTER (WHERE kind = 'case.lns' AND rest.event = 'restart')) AS restarts,
      collect_list(t_us) FILTER (WHERE kind = 'case.lns' AND rest.event = 'kill') AS kills,
      collect_set(rest.station) FILTER (WHERE rest.seam = 'tap' AND rest.fault = 'cut') AS cut,
+     collect_list(struct(t_us, rest.station)) FILTER (WHERE kind = 'station.link') AS links,
      sort_array(collect_list(struct(t_us, rest.lns, detail.empty AS emptied,
          rest.seam != 'lns' AS is_store))
        FILTER (WHERE {_OF_STORE} AND rest.fault != 'orphan')) AS faults,

@@ -223,11 +223,14 @@ FROM lns_outcome
 |> EXTEND row_number() OVER {_EQUAL} AS turn
 |> DROP kind"""
 
+# How long what a network server has said may be on its way; as `bench.verdict.expectation` has it.
+UNDER_WAY_US = 1_000_000
 _KEY = ("xtime", "station", "turn", "run", "case")
 _SHARED = (*_KEY, "t_us", "source", "seq")
 _MATCHED = f"""
 -- Receptions and outcomes side by side; heard and told say which of the two is there. They belong
--- together by station, xtime and their turn among those. No outcome: null.
+-- together by station, xtime and their turn among those. No outcome: null; was_cut: a scenario may
+-- have ended its server over it, so its message may be out without an outcome, and its answer too.
 SELECT monotonically_increasing_id() AS row_id, h.turn IS NOT NULL AS heard,
   o.turn IS NOT NULL AS told,
   {", ".join(f"coalesce(h.{one}, o.{one}) AS {one}" for one in _SHARED)},
@@ -235,7 +238,13 @@ SELECT monotonically_increasing_id() AS row_id, h.turn IS NOT NULL AS heard,
 FROM texts_sent AS h FULL JOIN (
   SELECT {", ".join(_SHARED)}, struct(t_us, seq, lns, frame_id, confirmed, status, upstream, reason,
     answer, level2) AS outcome FROM outcomes) AS o
-  ON {" AND ".join(f"h.{one} <=> o.{one}" for one in _KEY)}"""
+  ON {" AND ".join(f"h.{one} <=> o.{one}" for one in _KEY)}
+|> LEFT JOIN (SELECT run, case, links, if(size(restarts) > 0, {UNDER_WAY_US} + 2 * coalesce(
+     upstream_late_us, 0), NULL) AS within_us, kills, cut FROM cases) USING (run, case)
+|> EXTEND coalesce(heard AND NOT told AND exists(concat(filter(links, one -> one.station = station
+     ).t_us, if(array_contains(cut, station), kills, array())),
+     at_us -> at_us BETWEEN since_us AND t_us + within_us), false) AS was_cut
+|> DROP links, within_us, kills, cut"""
 
 _STORE_CALLS = f"""
 -- How often level 2 was asked in the cases in which it is asked at all, by run, strategy and

@@ -9,7 +9,7 @@ import logging
 import ssl
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, Protocol, cast
 from urllib.parse import unquote
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -19,15 +19,24 @@ from websockets.http11 import Request, Response
 from lns.complaints import Complaints, printable
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui, eui
-from lns.network_server import NetworkServer
 from lns.server import address
 from lns.server.access import CHALLENGE, Access, Refusal
 from lns.server.web_socket import GOES_AWAY, Doors, Limits, TlsDoor, WebSocket, WebSocketLink
 from lns.station.messages import refusal_text, router_asked_for, router_info_answer_text
+from lns.station.protocol import TextLink
 
 log = logging.getLogger(__name__)
 
 _S = 1_000_000
+
+
+class ForStations(Protocol):
+    """What a station server listens for: a network server."""
+
+    lns: str
+
+    async def serve(self, station: Eui, link: TextLink) -> None:
+        """Serve one station until its link closes."""
 
 
 class StationServer:
@@ -39,7 +48,7 @@ class StationServer:
 
     def __init__(
         self,
-        network_server: NetworkServer,
+        network_server: ForStations,
         record: Callable[[Event], None],
         *,
         access: Access | None = None,
