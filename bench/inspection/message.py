@@ -128,14 +128,15 @@ class Numbers:
         self._maybe: dict[str, int] = {}
         """What a topic has come to behind a lost outbox, if it was not of before that it told."""
         self._messages: set[tuple[str, str, int]] = set()
-        self._aside_us: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        self._aside: defaultdict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
         self._wiped_us: dict[str, int] = {}
 
     def put_aside(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Which messages are not sent under their number, and since when."""
         for event in events:
             if event["kind"] == "upstream.parked":
-                self._aside_us[event["topic"], event["sequence_number"]].append(event["t_us"])
+                aside = event["t_us"], event["message_id"]
+                self._aside[event["topic"], event["sequence_number"]].append(aside)
 
     def forget(self, lns: str, t_us: int) -> None:
         """A server has lost its outbox, and with it how far its topics have come."""
@@ -160,7 +161,10 @@ class Numbers:
             if number != due and self._was_on_its_way(topic, number, check.t_us - wiped_us):
                 return
             until_us = check.t_us + PUT_ASIDE_US
-            while any(wiped_us < us <= until_us for us in self._aside_us.get((topic, due), ())):
+            while any(  # but for itself, which was sent before and acknowledged by nobody
+                wiped_us < us <= until_us and (topic, message_id, due) != this
+                for us, message_id in self._aside.get((topic, due), ())
+            ):
                 due += 1
             yield from check.same("sequenceNumber", due, number)
         self._newest[topic] = number

@@ -211,15 +211,17 @@ def test_a_message_that_comes_again_behind_a_lost_outbox_may_be_the_first() -> N
     assert told(4, "c") == ["sequenceNumber"]
 
 
-def behind(aside_us: int, *, wiped_us: int | None = None) -> list[str]:
-    """What is wrong in number 2 where 1 is put aside, and where its outbox was lost."""
+def behind(
+    aside_us: int, *, wiped_us: int | None = None, number: int = 2, name: str = "a"
+) -> list[str]:
+    """What is wrong in a number where `b` is put aside as 1, and where its outbox was lost."""
     numbers, topic = Numbers(), "lorawan/lns-a/d/up"
     numbers.begins_at_one = True
-    parked = {"kind": "upstream.parked", "topic": topic, "sequence_number": 1}
+    parked = {"kind": "upstream.parked", "topic": topic, "sequence_number": 1, "message_id": "b"}
     numbers.put_aside([parked | {"t_us": aside_us}])
     if wiped_us is not None:
         numbers.forget("lns-a", wiped_us)
-    return fields(numbers.compare(topic, body(sequenceNumber=2, messageId="a"), CHECK))
+    return fields(numbers.compare(topic, body(sequenceNumber=number, messageId=name), CHECK))
 
 
 @pytest.mark.parametrize(("wiped_us", "wrong"), [(39, []), (40, ["sequenceNumber"])])
@@ -241,3 +243,10 @@ def test_behind_what_is_soon_put_aside_the_next_number_comes(
     later_us: int, wrong: list[str]
 ) -> None:
     assert behind(CHECK.t_us + later_us) == wrong
+
+
+def test_what_is_sent_and_soon_put_aside_has_its_own_number() -> None:
+    """Its acknowledgement was lost. When it is released it has another one."""
+    assert behind(CHECK.t_us, number=1, name="b") == []
+    assert behind(0, number=2, name="b") == []
+    assert behind(CHECK.t_us, number=1, name="a") == ["sequenceNumber"]
