@@ -40,7 +40,7 @@ from lns.lorawan.identifiers import Eui
 from lns.network_server import NetworkServer
 from lns.running import serve_stations
 from lns.startup import prepare
-from lns.station.protocol import TextLink
+from lns.station.protocol import LinkClosed, TextLink
 
 HOST, IPV6_HOST = "127.0.0.1", "::1"
 DISCOVERY = "/router-info"
@@ -128,6 +128,7 @@ class Mortal:
 
     def __init__(self, server: NetworkServer) -> None:
         self.lns, self.server = server.lns, server
+        self._is_dead = False
         self._serving: set[asyncio.Task[Any]] = set()
 
     async def serve(self, station: Eui, link: TextLink) -> None:
@@ -137,11 +138,19 @@ class Mortal:
         self._serving.add(task)
         try:
             await self.server.serve(station, link)
+        except asyncio.CancelledError:
+            if not self._is_dead:
+                raise
+            task.uncancel()
+            with suppress(LinkClosed):  # whoever listens tells why it has ended
+                while True:
+                    await link.receive()
         finally:
             self._serving.discard(task)
 
     def kill(self) -> None:
         """Do nothing more."""
+        self._is_dead = True
         for task in self._serving:
             task.cancel()
 
