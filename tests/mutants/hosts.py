@@ -379,11 +379,26 @@ MUTANTS = (
     ),
     Mutant(
         "a server in this process goes on though it is killed",
-        "bench/rig/simulated_rig.py",
+        "bench/rig/in_memory/door.py",
         "            task.cancel()\n",
         "            pass\n",
         "scenarios/test_upstream.py",
         says="expected no outcome, observed NonDuplicate",
+    ),
+    Mutant(
+        "a killed server behind a door ends what it is about",
+        "bench/rig/in_memory/door.py",
+        "            self._server.kill()\n",
+        "",
+        "scenarios/test_blameless_restarts.py",
+        says="1 unmarked by outcome, 0 published",
+    ),
+    Mutant(
+        "what is put aside has never been sent",
+        "bench/inspection/message.py",
+        " and (topic, message_id, due) != this",
+        "",
+        "tests/bench/inspection/test_names_and_times.py",
     ),
     Mutant(
         "a moment of the host excuses what is no text",
