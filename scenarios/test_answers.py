@@ -495,3 +495,39 @@ async def test_an_answer_that_is_repeated_has_the_whole_time_to_be_acknowledged(
     rig.west.suppress_downlinks(1)
     await device.send(confirmed=True, retries=1)
     await rig.wait(minutes(1))
+
+
+async def test_what_is_asked_for_behind_a_confirmed_answer_hastens_nothing(rig):
+    """A class C device has 8 s to acknowledge what its answer brought, whatever else is wanted."""
+    device = rig.provision("always", device_class="C")
+    rig.only("west")
+    await rig.queue_downlink(device, payload=b"sure", port=7, confirmed=True)
+    first = await device.send()
+    await rig.wait(seconds(4))
+    await rig.queue_downlink(device, payload=b"next", port=8)
+    await rig.wait(seconds(2))
+    acknowledges = await device.send()
+    await rig.wait(seconds(2))
+    rig.expect(first, WITH_DOWNLINK, first="west")
+    rig.expect(acknowledges, WITH_DOWNLINK, first="west")
+    rig.expect_downlink(device, b"sure", port=7)
+    rig.expect_downlink(device, b"next", port=8)
+
+
+async def test_the_last_answer_with_a_confirmed_one_has_its_time_too(rig):
+    """It was sent three times, and is not given up while the device may still acknowledge it."""
+    device = rig.provision("always", device_class="C")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, FIRST, first="west")
+    await rig.queue_downlink(device, payload=b"sure", port=7, confirmed=True)
+    rig.west.suppress_downlinks(2)
+    for _ in range(3):
+        await device.send()
+        await rig.wait(seconds(4))
+    await rig.queue_downlink(device, payload=b"next", port=8)
+    await rig.wait(seconds(2))
+    await device.send()
+    await rig.wait(seconds(2))
+    rig.expect_downlink(device, b"sure", port=7)
+    rig.expect_downlink(device, b"next", port=8)

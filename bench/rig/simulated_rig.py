@@ -1,7 +1,8 @@
 """The parts of a rig in this process: devices, servers, store; and the rig made of such parts."""
 
+import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from bench.host.lns_process import alive
 from bench.rig.case_setup import CaseSetup
 from bench.rig.in_memory.application import MemoryBroker, Outboxes, OutboxWire, Watched, Witness
 from bench.rig.in_memory.disk_outbox import DiskOutbox
-from bench.rig.in_memory.door import Door, Mortal
+from bench.rig.in_memory.door import Door
 from bench.rig.in_memory.memory_application import MemoryApplication
 from bench.rig.in_memory.memory_twin import TwinClaims, TwinStore
 from bench.rig.in_memory.mistakes import stumble
@@ -53,6 +54,7 @@ from lns.events import Event, Outcome, as_fields
 from lns.lorawan.identifiers import Eui
 from lns.network_server import NetworkServer as Lns
 from lns.startup import network_server_of
+from lns.station.protocol import TextLink as ServedLink
 from lns.store.memory import MemoryStore
 from lns.store.sqlite import SqliteStore
 from lns.uplink.registry import DeviceClass, SessionStore
@@ -158,6 +160,38 @@ WALL_CLOCK_START = datetime(2026, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+class Mortal:
+    """A network server that leaves undone what it is about when it is killed, as a process does."""
+
+    def __init__(self, server: Lns) -> None:
+        self.lns, self.server = server.lns, server
+        self._is_dead = False
+        self._serving: set[asyncio.Task[Any]] = set()
+
+    async def serve(self, station: Eui, link: ServedLink) -> None:
+        """Serve one station until its link closes, or `kill`."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            await self.server.serve(station, link)
+        except asyncio.CancelledError:
+            if not self._is_dead:
+                raise
+            task.uncancel()
+            with suppress(LinkClosed):  # whoever listens tells why it has ended
+                while True:
+                    await link.receive()
+        finally:
+            self._serving.discard(task)
+
+    def kill(self) -> None:
+        """Do nothing more."""
+        self._is_dead = True
+        for task in self._serving:
+            task.cancel()
+
+
 class MemoryServer(NetworkServer):
     """One LNS in this process; sessions and DevNonces outlive its restarts, level 1 does not.
 
@@ -205,11 +239,11 @@ class MemoryServer(NetworkServer):
         await self._run()
 
     async def kill(self) -> None:
+        kill = self._server.kill if self._server is not None else lambda: None
         if self.door is not None:
-            await self.door.cut()
+            await self.door.cut(kill)
         self._leave()
-        if self._server is not None:
-            self._server.kill()
+        kill()
         if self._capture is not None:
             self._capture.tear()
         self._server = None

@@ -458,7 +458,8 @@ class Tap:
         assert isinstance(clone.target, Tap)
         other = clone.target
         copy = told_by(other.xtime_now(), text, teller_now=self.xtime_now())
-        self._later(clone.after_us, lambda: other._leave(Leaving(copy, "up", origin="injected")))
+        leaving = Leaving(copy, "up", clone.after_us, origin="injected")
+        self._later(clone.after_us, lambda: other._leave(leaving))
 
     def _leave(self, leaving: Leaving) -> None:
         connection = self._connection

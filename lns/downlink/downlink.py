@@ -97,13 +97,17 @@ class ClassC:
         """An answer carries one: it is sent by itself if nothing proves that in time."""
         device = self._registry.device(dev_eui)
         if device is not None and device.device_class is DeviceClass.C:
+            carried.proof_until_us = carried.busy_until_us + _proof_us(carried)
             self._stations.soon(station, partial(self._send_unless_proven, dev_eui, carried))
 
     async def _send_unless_proven(self, dev_eui: Eui, carried: Waiting) -> None:
-        busy_until_us = carried.busy_until_us
-        wait_us = busy_until_us - now_us() + _proof_us(carried)
+        proof_until_us = carried.proof_until_us
         # Whoever has carried it again meanwhile waits for the proof of that.
-        if not await _is_proven(carried, wait_us) and carried.busy_until_us == busy_until_us:
+        if (
+            not await _is_proven(carried, proof_until_us - now_us())
+            and carried.proof_until_us == proof_until_us
+        ):
+            carried.proof_until_us = 0
             self.stir(dev_eui)
 
     async def _send_all(self, dev_eui: Eui, station: Eui) -> None:
@@ -129,7 +133,7 @@ class ClassC:
         session = self._registry.session_heard(dev_eui)
         if session is None or self._registry.last_heard(dev_eui) != station:
             return False
-        due = self._queues.due(dev_eui, now_us())
+        due = self._queues.due(dev_eui, now_us(), unasked=True)
         if due is None:
             return False
         wait_us = _proof_us(due)

@@ -52,11 +52,15 @@ class Refused:
 
 @dataclass(slots=True, eq=False)
 class Waiting:
-    """A downlink in its queue: how often it was sent, and until when it is under way (µs)."""
+    """A downlink in its queue: how often it was sent, and until when it is under way (µs).
+
+    `proof_until_us`: so long nobody sends it again unasked; an answer may carry it before.
+    """
 
     downlink: ApplicationDownlink
     sendings: int = 0
     busy_until_us: int = 0
+    proof_until_us: int = 0
     proven: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -136,11 +140,12 @@ class DownlinkQueues:
         """How many wait for this device, the one under way included."""
         return len(self._queues.get(dev_eui, ()))
 
-    def due(self, dev_eui: Eui, at_us: int) -> Waiting | None:
+    def due(self, dev_eui: Eui, at_us: int, *, unasked: bool = False) -> Waiting | None:
         """The one to send next; None while there is none, or one is under way."""
         while queue := self._queues.get(dev_eui):
             oldest = queue[0]
-            if oldest.busy_until_us > at_us:
+            proof_until_us = oldest.proof_until_us if unasked else 0
+            if max(oldest.busy_until_us, proof_until_us) > at_us:
                 return None
             if oldest.sendings < SENDINGS_MAX:
                 return oldest

@@ -103,6 +103,14 @@ MUTANTS = (
         says=r"time: expected 8000 ms after an answer that is to be acknowledged",
     ),
     Mutant(
+        "a request hastens what waits for its acknowledgement",
+        "lns/downlink/downlink.py",
+        "now_us(), unasked=True)",
+        "now_us())",
+        "scenarios/test_answers.py",
+        says=r"time: expected 8000 ms after an answer that is to be acknowledged",
+    ),
+    Mutant(
         "class C stands still behind an answer that carried nothing",
         "lns/downlink/downlink.py",
         "        if scheduled.f_cnt_down is not None:\n            self._class_c.stir",

@@ -37,10 +37,9 @@ from bench.virtual.visitor import HALF_AT_HOME, Answer, longest_uri
 from lns.clock import now_us
 from lns.events import Connection, Event
 from lns.lorawan.identifiers import Eui
-from lns.network_server import NetworkServer
 from lns.running import serve_stations
+from lns.server.station_server import ForStations
 from lns.startup import prepare
-from lns.station.protocol import LinkClosed, TextLink
 
 HOST, IPV6_HOST = "127.0.0.1", "::1"
 DISCOVERY = "/router-info"
@@ -123,38 +122,6 @@ class _Visit(asyncio.Protocol):
             self.over.set_result(None)
 
 
-class Mortal:
-    """A network server that leaves undone what it is about when it is killed, as a process does."""
-
-    def __init__(self, server: NetworkServer) -> None:
-        self.lns, self.server = server.lns, server
-        self._is_dead = False
-        self._serving: set[asyncio.Task[Any]] = set()
-
-    async def serve(self, station: Eui, link: TextLink) -> None:
-        """Serve one station until its link closes, or `kill`."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        try:
-            await self.server.serve(station, link)
-        except asyncio.CancelledError:
-            if not self._is_dead:
-                raise
-            task.uncancel()
-            with suppress(LinkClosed):  # whoever listens tells why it has ended
-                while True:
-                    await link.receive()
-        finally:
-            self._serving.discard(task)
-
-    def kill(self) -> None:
-        """Do nothing more."""
-        self._is_dead = True
-        for task in self._serving:
-            task.cancel()
-
-
 class Door:
     """The listeners of one server, as long as it runs; its books are closed when it ends.
 
@@ -191,7 +158,6 @@ class Door:
         self._stopped = asyncio.Event()
         self._limit = asyncio.timeout(None)
         self._is_over = False
-        self._server: Mortal | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -213,14 +179,14 @@ class Door:
     def _address(self) -> str:
         return f"[{self._host}]" if ":" in self._host else self._host
 
-    async def open(self, server: Mortal, tasks: asyncio.TaskGroup) -> None:
+    async def open(self, server: ForStations, tasks: asyncio.TaskGroup) -> None:
         """Listen until `close` or `cut`."""
         with alive(self.lns):
             startup = prepare(configuration_in(self._written()))
         network().away_us |= dict.fromkeys(self._ports, _AWAY_US)
         listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         serving = serve_stations(startup, server, self._take, listening.set_result, self._stopped)
-        self._server, self._task = server, tasks.create_task(self._serve(serving))
+        self._task = tasks.create_task(self._serve(serving))
         await asyncio.wait((self._task, listening), return_when=asyncio.FIRST_COMPLETED)
         told, due = listening.result() if listening.done() else None, self.uri + DISCOVERY
         if told != due:
@@ -250,14 +216,14 @@ class Door:
         if self._task is not None:
             await self._task
 
-    async def cut(self) -> None:
-        """The server is dead: nothing more is told of it."""
-        if self._task is not None and self._server is not None and not self._is_over:
+    async def cut(self, kill: Callable[[], None]) -> None:
+        """The server is dead: nothing more is told of it, and once its connections end, `kill`."""
+        if self._task is not None and not self._is_over:
             self._judge(is_whole=False)
             self._is_over = True
             self._task.cancel()
             await asyncio.wait([self._task], timeout=_ENDED_WITHIN_S)
-            self._server.kill()
+            kill()
             await asyncio.wait([self._task])
 
     # --- who comes ------------------------------------------------------------------------------
