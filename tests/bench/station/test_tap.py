@@ -321,7 +321,7 @@ def test_a_clone_comes_from_the_other_station_in_its_own_time() -> None:
     assert named(clone) == frame_id(1)
     assert at_us == 2_300_000
     line, _ = (f for s, k, f in rig.events if s == f"tap-{FAR}" and k == "station.text")
-    assert line["origin"] == "injected"
+    assert (line["origin"], line["held_us"]) == ("injected", 300_000)
 
 
 def test_a_replay_is_fresh_and_what_is_injected_is_verbatim() -> None:
