@@ -545,3 +545,16 @@ async def test_a_server_begins_again_though_a_station_shows_no_clock(rig):
     for uplink in (before, after):
         rig.expect(uplink, FIRST, first="west")
         rig.expect_reply(uplink)
+
+
+@pytest.mark.fault("lns", "restart")
+async def test_a_server_begins_again_though_what_a_station_shows_of_its_clock_is_lost(rig):
+    """How long ago its first frame ended nobody knows; that shows the clock for the next one."""
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.west.lose_clock(1)
+    await rig.restart_lns()
+    first = await rig.alpha.send(confirmed=True)
+    after = await rig.alpha.send(confirmed=True)
+    for uplink, words in ((before, FIRST), (first, TOO_LATE), (after, FIRST)):
+        rig.expect(uplink, words, first="west")

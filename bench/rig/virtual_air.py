@@ -98,7 +98,8 @@ class SoftwareStation(TappedStation):
     @property
     def is_up(self) -> bool:
         station, clock = self.station, self.station.clock
-        return station.connected and station.radio_on and (clock.is_told or clock.is_broken)
+        is_known = clock.is_told or clock.is_broken or self.tap.has_lost_clock
+        return station.connected and station.radio_on and is_known
 
     def start(self) -> None:
         setup = self.setup

@@ -270,7 +270,7 @@ class Tap:
     `clone_to` and for a fresh xtime. Remembers the faults injected.
     A delayed text whose link is down as it leaves is dropped. `audible` is asked of each reception
     as it comes: one that the station was not to hear goes no further; the others leave `lag_us`
-    later.
+    later. `has_lost_clock`: what its station has shown last of its clock has come to nobody.
     """
 
     def __init__(
@@ -285,6 +285,7 @@ class Tap:
         self.xtime_now: Callable[[], int] = lambda: 0
         self.audible: Callable[[str], bool] = lambda text: True
         self.lag_us = 0
+        self.has_lost_clock = False
         self._connect_lns = connect_lns
         self._record = record
         self._latency_us = latency_us
@@ -424,9 +425,12 @@ class Tap:
 
     def _up(self, text: str) -> None:
         if not is_reception(text):
-            is_lost = '"getxtime"' in text and self._faults.take(FaultKind.DROP_CLOCK)
-            leaving = Leaving(text, "up")
-            return self._note(leaving, dropped=True) if is_lost else self._leave(leaving)
+            is_clock, leaving = '"getxtime"' in text, Leaving(text, "up")
+            if is_clock and self._faults.take(FaultKind.DROP_CLOCK):
+                self.has_lost_clock = True
+                return self._note(leaving, dropped=True)
+            self.has_lost_clock &= not is_clock
+            return self._leave(leaving)
         if not self.audible(text):
             return self._note(Leaving(text, "up"), dropped=True)
         self._clone(text)

@@ -56,6 +56,10 @@ async def delay_by_odd_times(world: World) -> None:
     world.station.delay_uplinks(world.dice.choice([1, 777, 199_999, 999_999, 5_000_001]))
 
 
+async def lose_clock(world: World) -> None:
+    world.station.lose_clock(world.dice.choice([1, 3]))
+
+
 async def slow_store_by_odd_times(world: World) -> None:
     if len(world.servers) > 1:
         world.rig.slow_store(world.dice.choice([1, 999, 150_001, 199_999, 200_000, 2_000_000]))
@@ -67,7 +71,7 @@ async def slow_store_by_odd_times(world: World) -> None:
 
 MORE: dict[Act, float] = {
     step_clock: 2, wipe: 3, forget: 3, republish: 2, reset: 3, delay_by_odd_times: 3,
-    slow_store_by_odd_times: 4,
+    slow_store_by_odd_times: 4, lose_clock: 1,
 }  # fmt: skip
 
 
