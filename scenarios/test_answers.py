@@ -497,6 +497,7 @@ async def test_an_answer_that_is_repeated_has_the_whole_time_to_be_acknowledged(
     await rig.wait(minutes(1))
 
 
+@pytest.mark.requires("virtual time")
 async def test_what_is_asked_for_behind_a_confirmed_answer_hastens_nothing(rig):
     """A class C device has 8 s to acknowledge what its answer brought, whatever else is wanted."""
     device = rig.provision("always", device_class="C")
@@ -514,6 +515,7 @@ async def test_what_is_asked_for_behind_a_confirmed_answer_hastens_nothing(rig):
     rig.expect_downlink(device, b"next", port=8)
 
 
+@pytest.mark.requires("virtual time")
 async def test_the_last_answer_with_a_confirmed_one_has_its_time_too(rig):
     """It was sent three times, and is not given up while the device may still acknowledge it."""
     device = rig.provision("always", device_class="C")

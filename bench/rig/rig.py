@@ -267,7 +267,7 @@ class Rig(Expectations):
             body["confirmed"] = True
         facts = {"wants": "downlink", "f_port": port, "payload": payload.hex()}
         text = json.dumps(body).ljust(octets)
-        await self._ask(device.dev_eui, text.encode(), {**facts, "confirmed": confirmed})
+        await self._ask(device, text.encode(), {**facts, "confirmed": confirmed})
 
     async def queue_status(self, device: RigDevice, *, is_spread: bool = False) -> None:
         """Let the application want to know the status of a device; the server asks it then.
@@ -275,7 +275,7 @@ class Rig(Expectations):
         `is_spread`: as a JSON text of several lines.
         """
         text = json.dumps({"devStatus": True}, indent=4 if is_spread else None)
-        await self._ask(device.dev_eui, text.encode(), {"wants": "status"})
+        await self._ask(device, text.encode(), {"wants": "status"})
 
     async def post_request(
         self, device: RigDevice, body: bytes, why: str = "", *, on: str = ""
@@ -288,15 +288,16 @@ class Rig(Expectations):
         if not isinstance(body, bytes):
             raise ScenarioMistake(f"an application asks in bytes: b{body!r}")
         facts: dict[str, object] = {"wants": "unreadable", "why": why}
-        await self._ask(Eui(on) if on else device.dev_eui, body, facts, is_readable=False)
+        await self._ask(device, body, facts, on=on)
 
     async def _ask(
-        self, dev_eui: Eui, body: bytes, facts: dict[str, object], *, is_readable: bool = True
+        self, device: RigDevice, body: bytes, facts: dict[str, object], *, on: str = ""
     ) -> None:
-        await self.start()
+        await self.start()  # on a bench a device gets its board then, and the DevEUI of that
+        dev_eui = Eui(on) if on else device.dev_eui
         self.setup.record("application", REQUEST, {"dev_eui": dev_eui, **facts})
         server = self.setup.servers[LNS]
-        await server.ask(dev_eui, body, waits_until_queued=is_readable)
+        await server.ask(dev_eui, body, waits_until_queued=facts["wants"] != "unreadable")
 
     # --- time -----------------------------------------------------------------------------------
 

@@ -54,6 +54,15 @@ async def test_one_then_both(rig):
     rig.expect(second, TWO, first="west", copy="east")
 
 
+async def test_asked(rig):
+    """What an application asks for first is for the DevEUI that the board has."""
+    rig.only("west")
+    await rig.queue_downlink(rig.alpha, payload=b"hi", port=7)
+    uplink = await rig.alpha.send(confirmed=True)
+    rig.expect(uplink, FIRST, first="west")
+    rig.expect_downlink(rig.alpha, b"hi", port=7)
+
+
 async def test_again(rig):
     """A captured frame is sent again."""
     rig.only("west")
@@ -111,6 +120,10 @@ def test_a_scenario_passes_on_boards_and_gateways(good: Ran) -> None:
     assert inventory["inconclusive_share_max"] == 0.05
     assert inventory["devices"] == "dut, spare, e5"
     assert inventory["stations"] == "west, east"
+
+
+def test_an_application_may_ask_before_anything_is_sent(good: Ran) -> None:
+    assert good.verdicts["here/asked"] == "PASS", good.output
 
 
 def test_nothing_of_another_rig_is_in_the_process(good: Ran) -> None:
