@@ -65,6 +65,24 @@ async def test_who_is_killed_behind_a_door_says_nothing_of_what_it_is_about(rig)
 
 
 @pytest.mark.fault("store", "forgets everything")
+async def test_who_has_begun_behind_an_emptied_store_knows_no_counter_behind_the_next_one(rig):
+    """Whoever knew how far its downlinks have come did not claim a frame of the device since."""
+    device = rig.provision("veteran", f_cnt_down=5, relaxed_f_cnt=False)
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="west")
+    rig.only("west", "east")
+    rig.east.delay_uplinks(milliseconds(30))
+    await rig.restart_store(empty=True)
+    await rig.restart_lns()
+    await device.send()
+    await rig.restart_store(empty=True)
+    await device.send(confirmed=True)
+    await rig.wait(seconds(3))
+
+
+@pytest.mark.fault("store", "forgets everything")
 async def test_who_comes_to_an_emptied_store_names_a_frame_as_another_one_was(rig):
     """Two frames of a relaxed device had one counter, and no two servers heard the same of them."""
     rig.put_on("lns-b", "east")

@@ -184,7 +184,8 @@ class KnownDevice:
         self.is_forgotten = True
         for session in self.sessions:
             session.doubt()
-            session.f_cnt_down = session.first_f_cnt_down
+            if session.f_cnt_down is not None:  # who began behind an emptied store knows none
+                session.f_cnt_down = session.first_f_cnt_down
 
     def meet_anew(self) -> None:
         """A server begins; if its store has forgotten the device, it knows no counter of it."""
