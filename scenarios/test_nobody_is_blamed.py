@@ -773,3 +773,18 @@ async def test_who_has_lost_its_outbox_puts_its_first_message_aside_once_more(ri
         await rig.wait(seconds(4))
         await rig.start_broker()
         await rig.wipe_producer()
+
+
+@pytest.mark.fault("upstream", "is slow")
+async def test_an_answer_whose_application_was_slow_comes_behind_that_to_the_next_frame(rig):
+    """Their counters came with their claims, in order; the device takes the later one only."""
+    rig.put_on("lns-b", "east")
+    rig.only("west")
+    before = await rig.alpha.send(confirmed=True)
+    rig.expect(before, OWNED, owned="west")
+    rig.delay_upstream(milliseconds(1_500))
+    for _ in range(2):
+        frame = await rig.craft(rig.alpha, confirmed=True)
+        await rig.say(rig.told(frame, by="west"), by="west")
+        await rig.wait(milliseconds(50))
+    await rig.wait(seconds(5))

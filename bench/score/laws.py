@@ -171,7 +171,8 @@ FROM outcomes |> WHERE upstream != 'dropped' AND case IS NOT NULL
      WHERE direction = 'up' AND genuine) USING (run, case, frame_id)""",
         frame_id="frame_id", station="station",
     ),
-    # FCntDown of a session only grows, and none is of two servers; an emptied store knows of none.
+    # FCntDown of a session only grows where no application lets its server wait, and none is of two
+    # servers; an emptied store knows of none.
     _law("no downlink counter twice",
         "format_string('%s: FCntDown %s after %s', dev_eui, f_cnt_down, greatest)",
         f"""
@@ -179,7 +180,10 @@ FROM scheduled |> WHERE f_cnt_down IS NOT NULL AND case IS NOT NULL
 |> EXTEND max(f_cnt_down) OVER (PARTITION BY lns, dev_addr, dev_eui, run, case
      ORDER BY {ARRIVAL} {BEFORE}) AS own, count(*) OVER (PARTITION BY f_cnt_down, dev_addr,
      dev_eui, run, case ORDER BY {ARRIVAL} {BEFORE}) AS before
-|> WHERE f_cnt_down <= own OR before > 0 |> EXTEND greatest(f_cnt_down, own) AS greatest {_KEPT}""",
+|> JOIN (SELECT run, case, upstream_late_us FROM cases
+     WHERE NOT exists(faults, f -> f.emptied)) USING (run, case)
+|> WHERE before > 0 OR (f_cnt_down < own AND upstream_late_us IS NULL)
+|> EXTEND greatest(f_cnt_down, own) AS greatest""",
         frame_id="frame_id", station="station", expected="greatest + 1", observed="f_cnt_down",
     ),
     # A frame has one owner, however many servers hear it and however often.

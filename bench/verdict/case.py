@@ -572,19 +572,17 @@ def _nothing_accepted_that_nobody_sent(evidence: Evidence) -> Iterator[str]:
 
 
 def _no_downlink_counter_twice(evidence: Evidence) -> Iterator[str]:
-    """A server that waits may answer after another one: of several each keeps its own order.
-
-    Nobody knows the counters that an emptied store has forgotten.
-    """
+    """Each server keeps its own order, where no application lets it wait and no store forgets."""
     if evidence.is_forgotten:
         return
     used: defaultdict[tuple[str, str | None], dict[str, list[int]]] = defaultdict(dict)
     for event in evidence.downlinks:
-        if "f_cnt_down" not in event:
+        session, f_cnt = (event["dev_eui"], event.get("dev_addr")), event.get("f_cnt_down")
+        if f_cnt is None:
             continue
-        session, f_cnt = (event["dev_eui"], event.get("dev_addr")), event["f_cnt_down"]
         own = used[session].setdefault(event.get("lns", ""), [])
-        if (own and f_cnt <= max(own)) or any(f_cnt in one for one in used[session].values()):
+        is_behind = f_cnt < max(own, default=0) and not evidence.upstream_late_us
+        if is_behind or any(f_cnt in one for one in used[session].values()):
             yield f"{session[0]}: FCntDown {f_cnt} after {max([f_cnt, *own])}"
         own.append(f_cnt)
 
