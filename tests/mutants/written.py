@@ -16,7 +16,7 @@ from tests.mutants.planting import codes
 
 _BEFORE_CODE = ("else:", "try:", "finally:")
 """Lines that nobody comes past: what stands behind them tells whether somebody does."""
-_ENDS = (")", "]", "}", "else:", "elif ", "except ", "finally:")
+_ENDS = (")", "]", "}", "else:", "elif ", "except ", "finally:", "case ")
 """What a line begins with that belongs to another part than what is put in before it."""
 
 
@@ -60,10 +60,11 @@ def written(mutant: Mutant) -> Written:
     after = len(_common(mutant.old[before:][::-1], mutant.new[before:][::-1]))
     last = first + mutant.old[before : len(mutant.old) - after].rstrip("\n").count("\n")
     lines = octets.decode().splitlines()
+    first, last = min(first, len(lines)), min(last, len(lines))  # it may be put in at the end
     while lines[last - 1].strip() in _BEFORE_CODE:
         last += 1
     is_put_in = before + after >= len(mutant.old)
-    if is_put_in and lines[first - 1 :] and lines[first - 1].lstrip().startswith(_ENDS):
+    if is_put_in and lines[first - 1].lstrip().startswith(_ENDS):
         first -= 1
     run = _lines_run(mutant.file)
     while first > 1 and run.isdisjoint(range(first, last + 1)):
