@@ -290,6 +290,28 @@ async def test_an_answer_that_did_not_leave_has_used_nothing_up(rig):
     rig.expect(last, FIRST, first="west")
 
 
+@pytest.mark.fault("store", "cut")
+async def test_an_answer_that_did_not_leave_takes_no_time_from_the_one_before_it(rig):
+    """A class C device has 8 s to acknowledge what that has brought, whatever is wanted then."""
+    always = rig.provision("listening", f_cnt=10, device_class="C")
+    rig.put_on("lns-b", "east")
+    await rig.queue_downlink(always, payload=b"sure", port=9, confirmed=True)
+    rig.west.suppress_downlinks(1)
+    first = await heard(rig, always)
+    rig.slow_store(milliseconds(100), "lns-a")
+    kept_back = await heard(rig, always, confirmed=True, after=milliseconds(50))
+    rig.cut_store("lns-a")
+    await rig.wait(milliseconds(400))
+    await rig.restore_store("lns-a")
+    await rig.queue_downlink(always, payload=b"next", port=10)
+    await rig.wait(seconds(1))
+    again = await heard(rig, always)
+    rig.expect(kept_back, KEPT_BACK, back="west")
+    for frame in (first, again):
+        rig.expect(frame, WITH_DOWNLINK, first="west")
+        rig.expect_answer(frame, f_port=9)
+
+
 @pytest.mark.fault("store", "slow")
 async def test_a_frame_that_nobody_vouched_for_is_not_answered_later(rig):
     """The store is back before RX1 opens; whose the frame is it was not asked again."""

@@ -524,12 +524,15 @@ async def test_the_last_answer_with_a_confirmed_one_has_its_time_too(rig):
     rig.expect(before, FIRST, first="west")
     await rig.queue_downlink(device, payload=b"sure", port=7, confirmed=True)
     rig.west.suppress_downlinks(2)
+    uplinks = []
     for _ in range(3):
-        await device.send()
+        uplinks.append(await device.send())
         await rig.wait(seconds(4))
     await rig.queue_downlink(device, payload=b"next", port=8)
     await rig.wait(seconds(2))
-    await device.send()
+    uplinks.append(await device.send())
     await rig.wait(seconds(2))
+    for uplink in uplinks:
+        rig.expect(uplink, WITH_DOWNLINK, first="west")
     rig.expect_downlink(device, b"sure", port=7)
     rig.expect_downlink(device, b"next", port=8)

@@ -47,7 +47,7 @@ async def test_what_a_killed_server_was_about_to_hand_over_is_lost_behind_a_door
 
 @pytest.mark.fault("broker", "is away, and a server that hands over is killed")
 async def test_who_is_killed_behind_a_door_says_nothing_of_what_it_is_about(rig):
-    """What is held up would be told of before its connections have ended, if they ended in order."""
+    """What is held up would be told of before its connections end, if they ended in order."""
     rig.open_door()
     device = rig.provision("softly", strategy="None")
     rig.only("west")

@@ -63,6 +63,16 @@ async def test_a_device_that_was_personalised_anew_is_known_as_it_is_now(rig, be
 
 
 @pytest.mark.requires("virtual time")  # no wire has a part in it
+async def test_however_many_share_an_address_each_is_known_by_its_mic(rig, confirmed):
+    """Nobody sees to it that no two devices are personalised with the same one."""
+    alike = [rig.provision(f"device-{n}", dev_addr_text="01000009") for n in range(20)]
+    rig.only("west")
+    for device in alike:
+        uplink = await device.send(confirmed=confirmed)
+        rig.expect(uplink, FIRST, first="west")
+
+
+@pytest.mark.requires("virtual time")  # no wire has a part in it
 async def test_whoever_shares_an_address_is_not_forgotten_with_it(rig):
     """A forged frame makes a server look up who has it; one of the two has not been heard yet."""
     rig.put_on("lns-b", "east")

@@ -451,6 +451,7 @@ def _command(
             yield from check.same("ChMask of LinkADRReq", mask, wanted.mask)
             yield from check.same("ChMaskCntl of LinkADRReq", 0, wanted.mask_control)
             yield from check.same("NbTrans of LinkADRReq", device.nb_trans, wanted.nb_trans)
+            yield from check.same("RFU bit of Redundancy", 0, command.told[3] >> 7)
         case Cid.DEV_STATUS:
             if not device.status_wanted:
                 yield check.wrong("DevStatusReq", "none: nobody wants it", "one")

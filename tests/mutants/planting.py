@@ -41,7 +41,7 @@ class Broken(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def plant(fault: Fault) -> bool:
     """Put a fault into the functions that are loaded already; False where it does not fit one."""
     path = str(ROOT / fault.file)
-    new = {code.co_qualname: code for code in _codes(compile(fault.broken(), path, "exec"))}
+    new = {code.co_qualname: code for code in codes(compile(fault.broken(), path, "exec"))}
     planted = False
     # By `type`: a proxy of something that is gone is asked for nothing.
     for function in [found for found in gc.get_objects() if type(found) is FunctionType]:
@@ -108,8 +108,9 @@ def _plain(qualname: str) -> tuple[str, ...]:
     return tuple(".".join(parts[:end]) for end in range(1, len(parts) + 1))
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """The functions and classes in what was compiled, and those in them."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield constant
-            yield from _codes(constant)
+            yield from codes(constant)

@@ -160,6 +160,44 @@ def test_an_edit_of_an_else_is_come_past_by_who_comes_past_what_stands_behind_it
     assert [line.strip() for line in lines] == ["else:", "del self._by_dev_addr[old.dev_addr]"]
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "put_in", "function", "lines"),
+    [
+        (
+            "lns/downlink/downlink.py",
+            "                len(pdu),\n            )\n",
+            "                *(),\n",
+            "Downlinks.answer",
+            ["len(pdu),", ")"],
+        ),
+        (
+            "lns/uplink/registry.py",
+            "                self._by_dev_addr[old.dev_addr] = others\n            else:\n",
+            "                break\n",
+            "Registry._set_sessions",
+            ["self._by_dev_addr[old.dev_addr] = others", "else:", "del self._by_dev_addr["],
+        ),
+        (
+            "lns/uplink/mac_layer.py",
+            "            wanted.askings += 1\n",
+            "            return\n",
+            "StatusRequests.asked",
+            ["wanted.askings += 1", ""],
+        ),
+    ],
+)
+def test_what_is_put_in_last_is_come_past_by_who_comes_past_what_stands_before_it(
+    file: str, old: str, put_in: str, function: str, lines: list[str]
+) -> None:
+    before, end, after = old.partition("\n")
+    fault = written(Mutant("", file, old, before + end + put_in + after))
+    first, last = fault.statement
+    found = (ROOT / file).read_text("utf-8").splitlines()[first - 1 : last]
+    assert (fault.function, fault.in_body) == (function, True)
+    for line, begin in zip(found, lines, strict=True):
+        assert line.strip().startswith(begin)
+
+
 def test_what_was_broken_once_can_be_broken_again() -> None:
     mutants = [mutant for mutants in LISTS.values() for mutant in mutants]
     assert [m.name for m in mutants if (ROOT / m.file).read_text("utf-8").count(m.old) != 1] == []

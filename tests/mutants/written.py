@@ -4,6 +4,7 @@ So it can be planted as those that are generated are: `python -m tests.mutants.g
 """
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,12 @@ from pathlib import Path
 from tests.mutants import edges
 from tests.mutants.faults import Fault, octets_of
 from tests.mutants.mutant import Mutant
+from tests.mutants.planting import codes
 
 _BEFORE_CODE = ("else:", "try:", "finally:")
 """Lines that nobody comes past: what stands behind them tells whether somebody does."""
+_ENDS = (")", "]", "}", "else:", "elif ", "except ", "finally:", "case ")
+"""What a line begins with that belongs to another part than what is put in before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +60,28 @@ def written(mutant: Mutant) -> Written:
     after = len(_common(mutant.old[before:][::-1], mutant.new[before:][::-1]))
     last = first + mutant.old[before : len(mutant.old) - after].rstrip("\n").count("\n")
     lines = octets.decode().splitlines()
+    first, last = min(first, len(lines)), min(last, len(lines))  # it may be put in at the end
     while lines[last - 1].strip() in _BEFORE_CODE:
         last += 1
+    is_put_in = before + after >= len(mutant.old)
+    if is_put_in and lines[first - 1].lstrip().startswith(_ENDS):
+        first -= 1
+    run = _lines_run(mutant.file)
+    while first > 1 and run.isdisjoint(range(first, last + 1)):
+        first -= 1
     path, in_body, assigned = _place(ast.parse(octets.decode()), first)
     return Written(
         mutant.file, path, mutant.old, mutant.new, 0, first, (first, last), in_body, assigned,
         (begin, end), mutant.name, mutant.new, mutant.says, mutant.noticed_by,
     )  # fmt: skip
+
+
+@functools.cache
+def _lines_run(file: str) -> frozenset[int]:
+    """The lines that somebody can come past: no blank ones, and none of a bracket alone."""
+    module = compile(octets_of(file), file, "exec")
+    found = (module, *codes(module))
+    return frozenset(line for code in found for *_, line in code.co_lines() if line)
 
 
 def _common(one: str, other: str) -> str:
