@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from bench.capture.reading import Event
 from bench.device.interfaces import DeviceSession, Ending, Joining, Outcome, Sent
+from bench.inspection.inspector import REQUEST
 from bench.plan import PlannedCase
 from bench.rig.case_setup import CaseSetup
 from bench.rig.interfaces import CaseDevice, Devices, Parts, capabilities_of
@@ -13,7 +15,7 @@ from bench.rig.programs.process_application import ProcessApplication
 from bench.rig.programs.processes import ProcessServers, ProcessStore
 from bench.rig.provisioning import PAYLOAD, Answer, DeviceBook, Known, Provisioned
 from bench.rig.rig import Rig
-from bench.verdict.case import StimulusMissed
+from bench.verdict.case import Case, StimulusMissed
 from bench.virtual import crafted
 from lns.clock import utc_of_this_host
 from lns.lorawan.frame import Data, JoinRequest
@@ -242,6 +244,16 @@ CAPABILITIES = capabilities_of(ProcessServers, ProcessStore, ProcessApplication)
 """What a rig in a lab can do, besides what its inventory says."""
 
 
+def _is_of(case: Case, event: Event) -> bool:
+    """Whether a server says this of its case: all of its id hear what applications ask of one."""
+    if event["kind"] != "lns.request" or event["stage"] != "refused":
+        return True
+    dev_eui, asked = event.get("dev_eui"), [one for one in case.events if one["kind"] == REQUEST]
+    if dev_eui is None:
+        return any(one["wants"] == "unreadable" for one in asked)
+    return any(one["dev_eui"] == dev_eui for one in asked)
+
+
 def hardware_rig(
     bench: HardwareBench,
     planned: PlannedCase,
@@ -256,9 +268,12 @@ def hardware_rig(
     """
     setup = CaseSetup(wall_clock_start=utc_of_this_host(), **facts)
     application = ProcessApplication(setup, bench)
-    servers = ProcessServers(
-        setup, bench, application, own=True, take=lambda event: setup.case.collect(event)
-    )
+
+    def take(event: Event) -> None:
+        tell = setup.case.collect if _is_of(setup.case, event) else bench.note
+        tell(event)
+
+    servers = ProcessServers(setup, bench, application, own=True, take=take)
     air = LabAir(setup, bench, planned, alone=alone)
     parts = Parts(
         LabDevices(setup, air),

@@ -330,8 +330,12 @@ class ProcessBench:
         if case is not None:
             case.collect(event)
         else:
-            source, kind = event["source"], event["kind"]
-            self.capture.record(source, kind, contents(event), t_us=event["t_us"])
+            self.note(event)
+
+    def note(self, event: Event) -> None:
+        """Write down what is of no case."""
+        source, kind = event["source"], event["kind"]
+        self.capture.record(source, kind, contents(event), t_us=event["t_us"])
 
     def _heard(self, topic: str, payload: bytes, properties: dict[str, str]) -> None:
         case = self._owners.get(_device_of(topic))

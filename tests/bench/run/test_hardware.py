@@ -126,6 +126,13 @@ def test_an_application_may_ask_before_anything_is_sent(good: Ran) -> None:
     assert good.verdicts["here/asked"] == "PASS", good.output
 
 
+def test_nobody_is_blamed_for_what_an_application_asks_of_another_case(good: Ran) -> None:
+    """Each case has a server of its own, all have one id, and hear what is asked of that."""
+    heard = [event for event in good.events if event.get("reason") == "UnknownDevice"]
+    assert heard and not [event for event in heard if "case" in event]
+    assert "FAIL" not in good.verdicts.values(), good.output
+
+
 def test_nothing_of_another_rig_is_in_the_process(good: Ran) -> None:
     """The test beside the scenarios fails in the dry run, which is a process of its own."""
     passed = re.search(r"(\d+) passed", good.output)
