@@ -28,7 +28,7 @@ from bench.verdict import wire
 from lns.capture import Capture
 from lns.clock import now_us, utc_of_this_host
 from lns.lorawan.identifiers import Eui
-from lns.lorawan.region import Region, frame_airtime_us, region
+from lns.lorawan.region import RX2_AFTER_RX1_US, Region, frame_airtime_us, region
 from lns.server.address import host_and_port
 from lns.station.messages import Jreq, Updf, parse_up, router_config
 
@@ -186,6 +186,8 @@ log = logging.getLogger(__name__)
 START_UP_US = 60_000
 """How long after its command a board may begin to send."""
 MARGIN_US = 15_000
+_RX1_AFTER_US = 1_000_000 - START_UP_US - MARGIN_US
+"""RX1 opens at the earliest so long after the time that a frame may need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,18 +211,34 @@ class AirTraffic:
         self._busy.append(_Busy(begin_us - MARGIN_US, begin_us + airtime_us + MARGIN_US))
 
     async def clear(self, airtime_us: int) -> None:
-        """Wait until a frame of this length can be sent at once, and keep that time free for it."""
+        """Wait until a frame of this length can be sent at once, and be answered in RX1.
+
+        The time that it takes is kept free for it.
+        """
         needed_us = START_UP_US + airtime_us + MARGIN_US
-        while (begin_us := self.free_from(now_us(), needed_us)) > now_us():  # noqa: ASYNC110
+        while (begin_us := self.answered_from(now_us(), needed_us)) > now_us():  # noqa: ASYNC110
             await asyncio.sleep((begin_us - now_us()) / 1_000_000)
+        self._busy = [busy for busy in self._busy if busy.end_us > now_us()]
         self._busy.append(_Busy(now_us(), now_us() + needed_us))
+
+    def answered_from(self, at_us: int, needed_us: int) -> int:
+        """The earliest time from then on at which so much is free, and as much where RX1 opens.
+
+        A gateway that sends something else then puts the answer off to RX2.
+        """
+        while True:
+            at_us = self.free_from(at_us, needed_us)
+            window_us = at_us + needed_us + _RX1_AFTER_US
+            later_us = self.free_from(window_us, needed_us) - window_us
+            if not later_us:
+                return at_us
+            at_us += later_us
 
     def free_from(self, at_us: int, needed_us: int) -> int:
         """The earliest time from then on at which so much time is free."""
-        self._busy = sorted(
-            (busy for busy in self._busy if busy.end_us > at_us), key=lambda busy: busy.begin_us
-        )
-        for busy in self._busy:
+        for busy in sorted(self._busy, key=lambda busy: busy.begin_us):
+            if busy.end_us <= at_us:
+                continue
             if at_us + needed_us <= busy.begin_us:
                 break
             at_us = max(at_us, busy.end_us)
@@ -324,10 +342,12 @@ class Gateways:
 
     def _expect_downlink(self, text: str, clock: StationClock) -> None:
         asked = wire.wanted(wire.understood(text))
-        if asked is None or asked.rx1 is None or not asked.xtime:
+        window = None if asked is None else asked.rx1 or asked.rx2
+        if asked is None or window is None or not asked.xtime:
             return
-        data_rate = self._region.data_rates[asked.rx1[0]]
-        begins_us = now_us() + asked.xtime + asked.rx_delay_s * 1_000_000 - clock.xtime_now()
+        data_rate = self._region.data_rates[window[0]]
+        delay_us = asked.rx_delay_s * 1_000_000 + (RX2_AFTER_RX1_US if asked.rx1 is None else 0)
+        begins_us = now_us() + asked.xtime + delay_us - clock.xtime_now()
         if data_rate is not None:
             airtime_us = frame_airtime_us(data_rate, len(asked.pdu), crc=False)
             self._traffic.expect(begins_us, airtime_us)

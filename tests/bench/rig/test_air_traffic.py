@@ -27,6 +27,16 @@ def test_a_frame_fits_just_before_a_downlink_or_waits_until_it_is_over() -> None
     assert traffic.free_from(last_us + 1, NEEDED_US) == 1_000_000 + AIRTIME_US + MARGIN_US
 
 
+def test_a_frame_waits_where_its_answer_would_be_put_off() -> None:
+    """RX1 opens a second after its end, when a gateway sends something else."""
+    traffic = AirTraffic()
+    traffic.expect(2_000_000, AIRTIME_US)
+    over_us = 2_000_000 + AIRTIME_US + MARGIN_US
+    last_us = 1_000_000 - AIRTIME_US - MARGIN_US - NEEDED_US
+    assert traffic.answered_from(last_us, NEEDED_US) == last_us
+    assert traffic.answered_from(last_us + 1, NEEDED_US) == over_us - 1_000_000 - AIRTIME_US
+
+
 def test_two_boards_follow_each_other() -> None:
     async def main() -> tuple[int, int]:
         traffic = AirTraffic()
